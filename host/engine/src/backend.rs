@@ -69,7 +69,14 @@ pub trait Hooks {
     ///
     /// # Errors
     /// A message where the plugin failed; the host keeps the typed cause.
-    fn reduce(&mut self, layer: usize, relation: usize, dim: usize, offsets: &[u32], rows: &[f32]) -> Result<Vec<f32>, String>;
+    fn reduce(
+        &mut self,
+        layer: usize,
+        relation: usize,
+        dim: usize,
+        offsets: &[u32],
+        rows: &[f32],
+    ) -> Result<Vec<f32>, String>;
 }
 
 /// Hooks for models without a reducer plugin.
