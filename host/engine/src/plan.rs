@@ -2,6 +2,8 @@
 //!
 //! Source of the maths: PyTorch Geometric `SAGEConv`, DGL `SAGEConv`; see `docs/engine.md`.
 
+mod validate;
+
 /// A row-major matrix.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Matrix {
@@ -49,7 +51,8 @@ pub struct Lstm {
     pub pad_to: Option<u32>,
 }
 
-/// How a destination's neighbour rows become one row. No neighbours give zeros.
+/// How a destination's neighbour rows become one row. No neighbours give zeros, but for a padded LSTM, which then runs
+/// over padding alone, and for [`Aggregator::Gcn`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aggregator {
     /// Arithmetic mean.
@@ -148,4 +151,15 @@ pub struct Scaler {
     pub shift: Vec<f32>,
     /// Multiplied then.
     pub scale: Vec<f32>,
+}
+
+impl Scaler {
+    /// Standardises rows in place. Engines do not: the pipeline does it once, as it gathers a batch's features.
+    pub fn apply(&self, rows: &mut [f32]) {
+        for row in rows.chunks_mut(self.shift.len().max(1)) {
+            for ((value, shift), scale) in row.iter_mut().zip(&self.shift).zip(&self.scale) {
+                *value = (*value - shift) * scale;
+            }
+        }
+    }
 }
