@@ -1,0 +1,122 @@
+//! Golden examples: requests with their own subgraph and what they must give, checked before a release goes live.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sagehost_graph::memory::{MemoryEdge, MemoryGraph, MemoryNode};
+use sagehost_graph::{GraphSchema, GraphView, KeyType};
+use sagehost_plugin::api::Policy;
+use sagehost_release::LoadedFiles;
+use sagehost_release::golden::{Example, GoldenGraph};
+use sagehost_types::{Key, TimeMs};
+
+use crate::api::Features;
+use crate::columns::Columns;
+use crate::core::{Core, Shared};
+use crate::decide::{self, Decided};
+use crate::job::{Job, JobSeed, OwnEdge, OwnGraph, SeedNode};
+use crate::release::bind;
+
+/// Longest time for one example: they are small.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Runs every example; the reason names the example and both values.
+pub(crate) fn check(
+    files: &LoadedFiles,
+    columns: &Columns,
+    relations: &[String],
+    schema: &GraphSchema,
+    shared: &Arc<Shared>,
+    policy: &Policy,
+) -> Result<(), String> {
+    let golden = &files.golden;
+    if golden.examples.is_empty() {
+        return Ok(());
+    }
+    let graph = subgraph(&golden.graph, columns, schema).map_err(|e| format!("golden.json: graph: {e}"))?;
+    let core = bind(&files.spec, columns, relations, Arc::new(graph), shared, &files.salt)?;
+    for (number, example) in golden.examples.iter().enumerate() {
+        run(&core, columns, files, policy, example)
+            .map_err(|e| format!("golden example {number} (node {}): {e}", example.node))?;
+    }
+    Ok(())
+}
+
+fn run(core: &Core, columns: &Columns, files: &LoadedFiles, policy: &Policy, example: &Example) -> Result<(), String> {
+    let graph = &core.binding.graph;
+    let node = graph.find(&example.node).ok_or("the subgraph does not have this node")?;
+    let deadline = Instant::now() + EXAMPLE_LIMIT;
+    let as_of_ms = example.as_of_ms.unwrap_or_else(|| graph.latest_ms());
+    let known = core.binding.row(node).map_err(|f| f.to_string())?;
+    let features = Features::Named(example.features.clone());
+    let raw = columns.settle(&features, Some(&known), "/features").map_err(|f| f.to_string())?;
+    let request = decide::request(columns, &example.node, &[], &raw);
+    let context = decide::context("golden", &core.shared.plugins, as_of_ms, deadline);
+    let prepared = decide::prepare(&core.shared, &context, &request, &raw, deadline).map_err(|f| f.to_string())?;
+    let row = decide::seed_row(&core.shared, columns, &raw, &prepared, &example.node).map_err(|f| f.to_string())?;
+    let job = Job {
+        seeds: vec![JobSeed { node: SeedNode::Known(node), row }],
+        as_of_ms,
+        own: OwnGraph::default(),
+        evidence: true,
+        full_neighbourhood: example.full_neighbourhood,
+        deadline,
+    };
+    let result = core.execute(&[job]).pop().ok_or("the model gave no row")?.map_err(|f| f.to_string())?;
+    let outcome = result.seeds.into_iter().next().ok_or("the model gave no row")?;
+    if outcome.logits.len() != example.logits.len() {
+        return Err(format!("{} logits, expected {}", outcome.logits.len(), example.logits.len()));
+    }
+    for (index, (got, want)) in outcome.logits.iter().zip(&example.logits).enumerate() {
+        // Written so that NaN fails.
+        if !((got - want).abs() <= example.tolerance) {
+            return Err(format!("logit {index} is {got}, expected {want} ± {}", example.tolerance));
+        }
+    }
+    if let Some(want) = &example.decision {
+        let post = core.shared.plugins.post.as_ref().ok_or("a decision is expected and there is no post-processor")?;
+        let score = files.spec.model.score;
+        let decided = decide::decide(post, &context, &request, &prepared, Decided { outcome, score }, policy, deadline);
+        let got = decided.map_err(|f| f.to_string())?.decision;
+        if got != *want {
+            return Err(format!("the decision is `{got}`, expected `{want}`"));
+        }
+    }
+    Ok(())
+}
+
+/// The examples' graph, with the serving graph's relations and the release's node columns.
+fn subgraph(golden: &GoldenGraph, columns: &Columns, serving: &GraphSchema) -> Result<MemoryGraph, String> {
+    let text_keys = golden.nodes.iter().any(|n| matches!(n.key, Key::Text(_)));
+    let schema = GraphSchema {
+        key_type: if text_keys { KeyType::String } else { KeyType::U64 },
+        features: columns.node_columns().iter().map(|c| c.name.clone()).collect(),
+        relations: serving.relations.clone(),
+    };
+    let mut nodes = Vec::with_capacity(golden.nodes.len());
+    for node in &golden.nodes {
+        if node.features.len() != columns.num_node() {
+            return Err(format!("node {}: {} features, the schema has {}", node.key, node.features.len(), columns.num_node()));
+        }
+        let features = node.features.iter().map(|v| v.unwrap_or(f32::NAN)).collect();
+        nodes.push(MemoryNode { key: node.key.clone(), features });
+    }
+    let mut edges = Vec::new();
+    for (name, list) in &golden.edges {
+        let relation = schema.relation(name).ok_or_else(|| format!("the serving graph has no relation `{name}`"))?;
+        let relation_schema = &schema.relations[relation as usize];
+        for edge in list {
+            let time_ms = match (edge.time_ms, relation_schema.timed) {
+                (Some(time), true) => time,
+                (None, false) => TimeMs::MIN,
+                (None, true) => return Err(format!("an edge of `{name}` has no time_ms")),
+                (Some(_), false) => return Err(format!("relation `{name}` has no times, an edge of it has")),
+            };
+            let columns: BTreeMap<String, f32> = edge.columns.clone();
+            let columns = OwnEdge::columns(relation_schema, &columns)?;
+            edges.push(MemoryEdge { relation, src: edge.src.clone(), dst: edge.dst.clone(), time_ms, columns });
+        }
+    }
+    MemoryGraph::new(schema, nodes, edges).map_err(|e| e.to_string())
+}

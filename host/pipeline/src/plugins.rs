@@ -1,0 +1,96 @@
+//! The plugins of a release, one at most for each role, and their settings from TOML.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sagehost_plugin::api::Setting;
+use sagehost_plugin::{Plugin, PluginConfig, PluginHost};
+use sagehost_release::LoadedFiles;
+use sagehost_release::spec::PluginRole;
+
+/// See the module.
+pub(crate) struct Plugins {
+    pub(crate) sampler: Option<Plugin>,
+    pub(crate) weigher: Option<Plugin>,
+    pub(crate) reducer: Option<Plugin>,
+    pub(crate) pre: Option<Plugin>,
+    pub(crate) post: Option<Plugin>,
+    label: Arc<str>,
+}
+
+impl Plugins {
+    /// Compiles (or finds compiled) every plugin of the release, instantiates and configures each once.
+    pub(crate) fn load(host: &Arc<PluginHost>, files: &LoadedFiles, instances: usize) -> Result<Self, String> {
+        let label: Arc<str> = files.id.to_string().into();
+        let mut by_role: BTreeMap<PluginRole, Plugin> = BTreeMap::new();
+        for (role, file) in &files.plugins {
+            let compiled = host.compile(&file.bytes, plugin_role(*role)).map_err(|e| format!("{}: {e}", file.spec.file))?;
+            let config = PluginConfig {
+                name: file.spec.file.clone(),
+                release: Arc::clone(&label),
+                settings: settings(&file.spec.settings).map_err(|e| format!("{}: {e}", file.spec.file))?,
+                call_limit: Duration::from_millis(u64::from(file.spec.call_ms)),
+                memory_limit: (file.spec.memory_mib as usize) << 20,
+                max_instances: instances,
+            };
+            let plugin = Plugin::new(host, compiled, config).map_err(|e| format!("{}: {e}", file.spec.file))?;
+            by_role.insert(*role, plugin);
+        }
+        Ok(Self {
+            sampler: by_role.remove(&PluginRole::Sampler),
+            weigher: by_role.remove(&PluginRole::EdgeWeigher),
+            reducer: by_role.remove(&PluginRole::Reducer),
+            pre: by_role.remove(&PluginRole::PreProcessor),
+            post: by_role.remove(&PluginRole::PostProcessor),
+            label,
+        })
+    }
+
+    /// `model@version`.
+    pub(crate) fn release_label(&self) -> &Arc<str> {
+        &self.label
+    }
+
+    /// Every plugin there is.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Plugin> {
+        [&self.sampler, &self.weigher, &self.reducer, &self.pre, &self.post].into_iter().flatten()
+    }
+}
+
+fn plugin_role(role: PluginRole) -> sagehost_plugin::Role {
+    match role {
+        PluginRole::Sampler => sagehost_plugin::Role::Sampler,
+        PluginRole::EdgeWeigher => sagehost_plugin::Role::EdgeWeigher,
+        PluginRole::Reducer => sagehost_plugin::Role::Reducer,
+        PluginRole::PreProcessor => sagehost_plugin::Role::PreProcessor,
+        PluginRole::PostProcessor => sagehost_plugin::Role::PostProcessor,
+    }
+}
+
+/// Settings as a plugin takes them: booleans, numbers, texts, and lists of numbers or of texts.
+pub fn settings(table: &BTreeMap<String, toml::Value>) -> Result<Vec<(String, Setting)>, String> {
+    table.iter().map(|(name, value)| Ok((name.clone(), setting(name, value)?))).collect()
+}
+
+fn setting(name: &str, value: &toml::Value) -> Result<Setting, String> {
+    let wrong = || format!("setting `{name}`: a plugin takes booleans, numbers, texts, and lists of numbers or of texts");
+    Ok(match value {
+        toml::Value::Boolean(flag) => Setting::Flag(*flag),
+        toml::Value::String(text) => Setting::Text(text.clone()),
+        toml::Value::Array(items) if items.iter().all(toml::Value::is_str) && !items.is_empty() => {
+            Setting::Texts(items.iter().filter_map(toml::Value::as_str).map(String::from).collect())
+        }
+        toml::Value::Array(items) => Setting::Numbers(items.iter().map(number).collect::<Option<_>>().ok_or_else(wrong)?),
+        value => Setting::Number(number(value).ok_or_else(wrong)?),
+    })
+}
+
+fn number(value: &toml::Value) -> Option<f64> {
+    match value {
+        // Exact below 2^53, which settings are.
+        toml::Value::Integer(number) => Some(*number as f64),
+        toml::Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}

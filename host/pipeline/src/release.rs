@@ -1,0 +1,210 @@
+//! A release, loaded: verified files made into something that answers requests.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sagehost_batcher::{Batcher, ComputePool, Settings};
+use sagehost_engine::Backend;
+use sagehost_engine::weights::Weights;
+use sagehost_graph::GraphView;
+use sagehost_plugin::api::Policy;
+use sagehost_plugin::{PluginHost, Stats};
+use sagehost_release::LoadedFiles;
+use sagehost_release::spec::{AggregatorKind, PluginRole, ReleaseSpec};
+use sagehost_types::{Code, Fault, ReleaseId};
+
+use crate::binding::Binding;
+use crate::columns::Columns;
+use crate::core::{Core, Shared};
+use crate::job::{Job, JobResult, JobSeed, OwnGraph, SeedNode};
+use crate::plugins::{Plugins, settings};
+use crate::rows::Rows;
+use crate::sampler::SamplingPlan;
+use crate::{golden, plan};
+
+/// What every release of this process shares.
+pub struct Runtime {
+    /// Threads that run batches.
+    pub compute: Arc<ComputePool>,
+    /// Threads that run pre- and post-processors: a spinning rule must not hold up the engine.
+    pub guests: Arc<ComputePool>,
+    /// How many threads each pool has.
+    pub threads: usize,
+    /// The engine.
+    pub backend: Arc<dyn Backend>,
+    /// Where plugins run.
+    pub plugins: Arc<PluginHost>,
+    /// Graphs by name.
+    pub graphs: std::collections::BTreeMap<String, Arc<dyn GraphView>>,
+}
+
+/// A release that can answer.
+pub struct LoadedRelease {
+    pub(crate) id: ReleaseId,
+    pub(crate) spec: ReleaseSpec,
+    pub(crate) columns: Columns,
+    pub(crate) core: Arc<Core>,
+    pub(crate) batcher: Batcher<Job, JobResult>,
+    pub(crate) guests: Arc<ComputePool>,
+    pub(crate) classes: Arc<[String]>,
+    pub(crate) numerics_id: Arc<str>,
+    default_policy: Arc<Policy>,
+}
+
+impl LoadedRelease {
+    /// Compiles plugins, loads weights, binds the graph, checks the golden examples and warms up. Blocking.
+    ///
+    /// # Errors
+    /// Why the release cannot serve, for the operator.
+    pub fn load(runtime: &Runtime, files: LoadedFiles) -> Result<Self, String> {
+        let spec = files.spec.clone();
+        let graph = runtime.graphs.get(&spec.graph).ok_or_else(|| {
+            let known = runtime.graphs.keys().cloned().collect::<Vec<_>>().join(", ");
+            format!("the server has no graph `{}` (it has: {known})", spec.graph)
+        })?;
+        let columns = Columns::new(&spec.schema);
+        let relations = relations(&spec);
+        let mut weights = Weights::open(&files.weights).map_err(|e| e.to_string())?;
+        let model_plan = plan::plan(&spec, &mut weights, &relations)?;
+        let model = runtime.backend.load(&model_plan).map_err(|e| e.to_string())?;
+        // One instance a thread can be busy at once; a pool's threads are all there are.
+        let plugins = Plugins::load(&runtime.plugins, &files, runtime.threads)?;
+        let shared = Arc::new(Shared {
+            weighed: Shared::weighed(&model_plan, relations.len()),
+            rows: Rows::new(&columns, model_plan.scaler.clone()),
+            model,
+            plugins,
+        });
+        let core = Arc::new(bind(&spec, &columns, &relations, Arc::clone(graph), &shared, &files.salt)?);
+        let default_policy = Arc::new(Policy {
+            name: spec.decision.policy.clone().unwrap_or_default(),
+            version: 0,
+            values: settings(&spec.decision.values).map_err(|e| format!("decision.values: {e}"))?,
+        });
+        golden::check(&files, &columns, &relations, graph.schema(), &shared, &default_policy)?;
+        warm_up(&core, spec.batching.max_batch)?;
+        let batching = Settings {
+            max_batch: spec.batching.max_batch,
+            max_wait: Duration::from_millis(u64::from(spec.batching.max_wait_ms)),
+            max_queue: spec.batching.max_queue,
+        };
+        let executor = Arc::clone(&core);
+        let batcher = Batcher::spawn(
+            batching,
+            runtime.threads,
+            move |jobs: Vec<Job>| executor.execute(&jobs),
+            Arc::clone(&runtime.compute),
+        );
+        Ok(Self {
+            id: files.id,
+            classes: classes(&spec, plan::outputs(&model_plan)).into(),
+            columns,
+            batcher,
+            core,
+            guests: Arc::clone(&runtime.guests),
+            numerics_id: runtime.backend.numerics_id().into(),
+            default_policy,
+            spec,
+        })
+    }
+
+    /// Which release this is.
+    #[must_use]
+    pub fn id(&self) -> &ReleaseId {
+        &self.id
+    }
+
+    /// The policy document that its post-processor reads, by name.
+    #[must_use]
+    pub fn policy_name(&self) -> Option<&str> {
+        self.spec.decision.policy.as_deref()
+    }
+
+    /// The policy until a document is rolled out.
+    #[must_use]
+    pub fn default_policy(&self) -> &Arc<Policy> {
+        &self.default_policy
+    }
+
+    /// The graph that it reads.
+    #[must_use]
+    pub fn graph(&self) -> &Arc<dyn GraphView> {
+        &self.core.binding.graph
+    }
+
+    /// Equal ids promise equal bits.
+    #[must_use]
+    pub fn numerics_id(&self) -> &Arc<str> {
+        &self.numerics_id
+    }
+
+    /// Counters of its plugins, by file.
+    #[must_use]
+    pub fn plugin_stats(&self) -> Vec<(String, Stats)> {
+        self.core.shared.plugins.iter().map(|p| (p.name().to_string(), p.stats())).collect()
+    }
+
+    pub(crate) fn post_processor(&self) -> Result<(), Fault> {
+        if self.spec.plugins.contains_key(&PluginRole::PostProcessor) {
+            return Ok(());
+        }
+        let detail = format!("{} has no post-processor, so it makes no decisions: ask for scores", self.id);
+        Err(Fault::new(Code::InvalidField, detail).at("/return"))
+    }
+}
+
+/// The relations that a model reads, each once, in the order of first use: how plans and blocks count them.
+fn relations(spec: &ReleaseSpec) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let convs = spec.model.layers.iter().flat_map(|layer| &layer.convs);
+    convs.filter(|conv| seen.insert(&conv.relation)).map(|conv| conv.relation.clone()).collect()
+}
+
+/// Joins the shared parts of a release with a graph.
+pub(crate) fn bind(
+    spec: &ReleaseSpec,
+    columns: &Columns,
+    relations: &[String],
+    graph: Arc<dyn GraphView>,
+    shared: &Arc<Shared>,
+    salt: &str,
+) -> Result<Core, String> {
+    let binding = Binding::new(graph, columns, relations)?;
+    for (conv, place) in spec.model.layers.iter().flat_map(|l| &l.convs).zip(0..) {
+        let weigher = spec.plugins.contains_key(&PluginRole::EdgeWeigher);
+        if conv.aggregator == AggregatorKind::Weigher && !weigher {
+            return Err(format!("convolution {place} takes coefficients and the release names no edge-weigher"));
+        }
+    }
+    Ok(Core { sampling: SamplingPlan::new(spec, &binding.relations, salt), binding, shared: Arc::clone(shared) })
+}
+
+fn classes(spec: &ReleaseSpec, outputs: usize) -> Vec<String> {
+    (0..outputs).map(|i| spec.model.classes.get(i).cloned().unwrap_or_else(|| i.to_string())).collect()
+}
+
+/// Runs the first nodes of the graph, alone and as a full batch, so that the first request meets warm code and buffers.
+fn warm_up(core: &Core, max_batch: usize) -> Result<(), String> {
+    let graph = &core.binding.graph;
+    let job = |node| Job {
+        seeds: vec![JobSeed { node: SeedNode::Known(node), row: None }],
+        as_of_ms: graph.latest_ms(),
+        own: OwnGraph::default(),
+        evidence: false,
+        full_neighbourhood: false,
+        // Generous: a cold start may read every page from disk.
+        deadline: Instant::now() + Duration::from_secs(30),
+    };
+    let all: Vec<Job> = (0..graph.num_nodes().min(max_batch as u64)).map(job).collect();
+    for batch in [all.get(..1).unwrap_or_default(), &all] {
+        for result in if batch.is_empty() { Vec::new() } else { core.execute(batch) } {
+            match result {
+                // A node may lack a value that the schema refuses: its requests are refused, the release is not.
+                Err(fault) if fault.code != Code::MissingField => return Err(format!("warm-up: {fault}")),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
