@@ -4,6 +4,7 @@
 pub mod backend;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod cpu;
 pub mod error;
 #[cfg(any(test, feature = "conformance"))]
 mod npy;
@@ -14,6 +15,7 @@ pub mod rules;
 pub mod weights;
 
 pub use backend::{Backend, Batch, Hooks, LayerBlocks, Model, NoHooks, Output, RelationBlock};
+pub use cpu::CpuBackend;
 pub use error::EngineError;
 pub use plan::ModelPlan;
 pub use rules::BatchRules;

@@ -83,8 +83,9 @@ fn compare(dim: usize, got: &[f32], want: &Rows) -> Result<f64, String> {
     let mut worst = 0.0f64;
     for (i, (&got, &want)) in got.iter().zip(&want.data).enumerate() {
         let error = (f64::from(got) - want).abs();
-        // Written so that NaN fails.
-        if !(error <= TOLERANCE * largest) {
+        // Asked this way round, so that NaN does not fit.
+        let fits = error <= TOLERANCE * largest;
+        if !fits {
             return Err(format!("row {} column {}: {got:e}, expected {want:e} (of {largest:e})", i / dim, i % dim));
         }
         if largest > 0.0 {
