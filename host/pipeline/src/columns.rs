@@ -12,16 +12,16 @@ use crate::api::Features;
 
 /// A seed's raw values, one per schema column (node columns first). `None` is missing and left to the pre-processor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RawRow {
+pub(crate) struct RawRow {
     /// Values in schema order.
-    pub values: Vec<Option<f32>>,
+    pub(crate) values: Vec<Option<f32>>,
     /// Whether the request gave any node column: then the seed's input row is not the graph's.
-    pub overrides_node: bool,
+    pub(crate) overrides_node: bool,
 }
 
 /// A release's columns with their places.
 #[derive(Clone, Debug)]
-pub struct Columns {
+pub(crate) struct Columns {
     columns: Vec<Column>,
     node: usize,
 }
@@ -29,25 +29,25 @@ pub struct Columns {
 impl Columns {
     /// The columns of a schema.
     #[must_use]
-    pub fn new(schema: &Schema) -> Self {
+    pub(crate) fn new(schema: &Schema) -> Self {
         let columns = schema.node.iter().chain(&schema.request).cloned().collect();
         Self { columns, node: schema.node.len() }
     }
 
     /// How many node columns there are: the width of a model's input row.
     #[must_use]
-    pub fn num_node(&self) -> usize {
+    pub(crate) fn num_node(&self) -> usize {
         self.node
     }
 
     /// All names, node columns first.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|c| c.name.as_str())
     }
 
     /// The node columns.
     #[must_use]
-    pub fn node_columns(&self) -> &[Column] {
+    pub(crate) fn node_columns(&self) -> &[Column] {
         &self.columns[..self.node]
     }
 
@@ -59,7 +59,7 @@ impl Columns {
     /// # Errors
     /// [`Code::InvalidField`] for an unknown name, a wrong length or a non-finite number; [`Code::MissingField`] where the
     /// schema refuses a missing value.
-    pub fn settle(&self, given: &Features, known: Option<&[f32]>, at: &str) -> Result<RawRow, Fault> {
+    pub(crate) fn settle(&self, given: &Features, known: Option<&[f32]>, at: &str) -> Result<RawRow, Fault> {
         let mut values = self.place(given, at)?;
         let overrides_node = values[..self.node].iter().any(Option::is_some);
         if let Some(known) = known {

@@ -6,17 +6,15 @@ use std::time::Instant;
 
 use sagehost_engine::plan::Aggregator;
 use sagehost_engine::{Batch, EngineError, Hooks, Model, Output};
-use sagehost_graph::GraphView;
-use sagehost_graph::overlay::OverlayBuilder;
-use sagehost_plugin::PluginError;
-use sagehost_plugin::api::BatchContext;
+use sagehost_graph::{GraphView, OverlayBuilder};
+use sagehost_plugin::{PluginError, Rows};
 use sagehost_types::{Block, Code, Fault, Frontier, Node, TimeMs};
 
 use crate::binding::{Binding, graph_fault};
 use crate::evidence;
 use crate::job::{BatchTimings, Job, JobResult, SeedNode, SeedOutcome};
 use crate::plugins::Plugins;
-use crate::rows::Rows;
+use crate::rows::InputRows;
 use crate::sampler::{SamplingPlan, engine_layers};
 
 /// See the module.
@@ -30,7 +28,7 @@ pub(crate) struct Core {
 pub(crate) struct Shared {
     pub(crate) model: Box<dyn Model>,
     pub(crate) plugins: Plugins,
-    pub(crate) rows: Rows,
+    pub(crate) rows: InputRows,
     /// `aggregators[layer][relation]`: which need coefficients.
     pub(crate) weighed: Vec<Vec<bool>>,
 }
@@ -67,7 +65,9 @@ impl Core {
         match self.run(&jobs.iter().collect::<Vec<_>>()) {
             Ok(results) => results,
             Err(fault) if jobs.len() == 1 => vec![Err(fault)],
-            Err(_) => jobs.iter().map(|job| self.run(&[job]).and_then(|mut r| r.pop().unwrap_or_else(no_row))).collect(),
+            Err(_) => {
+                jobs.iter().map(|job| self.run(&[job]).and_then(|mut r| r.pop().unwrap_or_else(no_row))).collect()
+            }
         }
     }
 
@@ -91,22 +91,22 @@ impl Core {
         timings.gather = started.elapsed();
 
         let started = Instant::now();
-        let context = BatchContext::until(plugins.release_label(), deadline);
-        let hop_order = assembled.block_order();
-        let layers = engine_layers(assembled, |layer, relation| {
+        let layers = engine_layers(assembled.layers, |layer, relation, parts| {
             if !self.shared.weighed[layer][relation] {
                 return Ok(None);
             }
             let weigher = plugins.weigher.as_ref();
-            let weigher = weigher.ok_or_else(|| Fault::new(Code::Internal, "the release names no edge-weigher plugin"))?;
+            let weigher =
+                weigher.ok_or_else(|| Fault::new(Code::Internal, "the release names no edge-weigher plugin"))?;
             let mut coefficients = Vec::new();
-            for &block in &hop_order[layer][relation] {
-                let view = Arc::clone(&prepared.view);
-                coefficients.extend(weigher.weigh(view, &context, layer, &blocks[block], deadline)?);
+            for part in parts {
+                let block = &blocks[part.block];
+                let weighed = weigher.weigh(&prepared.view, layer_number(layer), block, deadline);
+                coefficients.extend(plugins.counted(weigher, weighed)?);
             }
             Ok(Some(coefficients))
         })?;
-        let mut hooks = PluginHooks { plugins, context: &context, deadline, failed: None };
+        let mut hooks = PluginHooks { plugins, deadline, failed: None };
         let batch = Batch { features: &features, layers };
         let output = match self.shared.model.forward(&batch, &mut hooks) {
             Ok(output) => output,
@@ -122,6 +122,8 @@ impl Core {
     /// time and, where the request overrides its features, its row.
     fn prepare(&self, jobs: &[&Job]) -> Result<Prepared, Fault> {
         let own_from = self.binding.graph.num_nodes();
+        // Their input rows are kept here, in the model's space; the overlay's raw rows are never read.
+        let no_features = vec![f32::NAN; self.binding.graph.schema().features.len()];
         let mut overlay = None;
         let mut own_rows = Vec::new();
         let mut seeds = Frontier::default();
@@ -132,8 +134,9 @@ impl Core {
             let mut own_ids = Vec::with_capacity(job.own.nodes.len());
             if !job.own.nodes.is_empty() {
                 let builder = overlay.get_or_insert_with(|| OverlayBuilder::new(Arc::clone(&self.binding.graph)));
+                builder.next_request();
                 for node in &job.own.nodes {
-                    own_ids.push(builder.add_node(node.key.clone()));
+                    own_ids.push(builder.node(node.key.clone(), &no_features).map_err(|e| graph_fault(&e))?);
                     own_rows.push(Arc::clone(&node.row));
                 }
                 let id = |node: SeedNode| match node {
@@ -143,7 +146,7 @@ impl Core {
                 for edge in &job.own.edges {
                     let ends = (id(edge.src), own_ids.get(edge.dst).copied());
                     let (Some(src), Some(dst)) = ends else { return Err(lost_node()) };
-                    builder.add_edge(edge.relation, src, dst, edge.time_ms, &edge.columns).map_err(|e| graph_fault(&e))?;
+                    builder.edge(edge.relation, src, dst, edge.time_ms, &edge.columns).map_err(|e| graph_fault(&e))?;
                 }
             }
             let mut row_places = Vec::with_capacity(job.seeds.len());
@@ -159,7 +162,7 @@ impl Core {
                                 let graph = &self.binding.graph;
                                 let builder = overlay.get_or_insert_with(|| OverlayBuilder::new(Arc::clone(graph)));
                                 own_rows.push(Arc::clone(row));
-                                *entry.insert(builder.add_alias(node).map_err(|e| graph_fault(&e))?)
+                                *entry.insert(builder.alias(node, &no_features).map_err(|e| graph_fault(&e))?)
                             }
                         }
                     }
@@ -172,7 +175,7 @@ impl Core {
             places.push(row_places);
         }
         let view: Arc<dyn GraphView> = match overlay {
-            Some(builder) => Arc::new(builder.build()),
+            Some(builder) => Arc::new(builder.finish().map_err(|e| graph_fault(&e))?),
             None => Arc::clone(&self.binding.graph),
         };
         Ok(Prepared { view, seeds, places, own_rows, own_from })
@@ -228,11 +231,13 @@ impl Core {
         for (number, &place) in places.iter().enumerate() {
             let row = |values: &[f32], width: usize| {
                 let row = values.get(place * width..(place + 1) * width).map(<[f32]>::to_vec);
-                let row = row.ok_or_else(|| Fault::new(Code::Internal, "the model returned fewer rows than asked for"))?;
+                let row =
+                    row.ok_or_else(|| Fault::new(Code::Internal, "the model returned fewer rows than asked for"))?;
                 if row.iter().all(|v| v.is_finite()) {
                     return Ok(row);
                 }
-                let detail = "the model's output for this node is not a finite number: look at its features' magnitudes";
+                let detail =
+                    "the model's output for this node is not a finite number: look at its features' magnitudes";
                 Err(Fault::new(Code::NotFinite, detail).at(format!("/nodes/{number}")))
             };
             let seed = (prepared.seeds.nodes[place], prepared.seeds.as_of_ms[place]);
@@ -253,20 +258,35 @@ impl Core {
 /// Lets a forward pass call the release's reducer, and keeps the typed cause where it fails.
 struct PluginHooks<'a> {
     plugins: &'a Plugins,
-    context: &'a BatchContext,
     deadline: Instant,
     failed: Option<PluginError>,
 }
 
 impl Hooks for PluginHooks<'_> {
-    fn reduce(&mut self, layer: usize, _: usize, dim: usize, offsets: &[u32], rows: &[f32]) -> Result<Vec<f32>, String> {
+    fn reduce(
+        &mut self,
+        layer: usize,
+        _: usize,
+        dim: usize,
+        offsets: &[u32],
+        rows: &[f32],
+    ) -> Result<Vec<f32>, String> {
         let Some(reducer) = &self.plugins.reducer else { return Err("the release names no reducer plugin".into()) };
-        reducer.reduce(self.context, layer, dim, offsets, rows, self.deadline).map_err(|error| {
+        let dim = u32::try_from(dim).map_err(|_| "a row is too wide for a plugin")?;
+        let rows = Rows { dim, offsets, rows };
+        let reduced = reducer.reduce(layer_number(layer), rows, self.deadline);
+        self.plugins.count(reducer, reduced.as_ref().err());
+        reduced.map_err(|error| {
             let text = error.to_string();
             self.failed = Some(error);
             text
         })
     }
+}
+
+/// A layer's number as plugins count it. Releases have few: see `limits::MAX_HOPS`.
+fn layer_number(layer: usize) -> u32 {
+    u32::try_from(layer).unwrap_or(u32::MAX)
 }
 
 fn engine_fault(error: &EngineError) -> Fault {

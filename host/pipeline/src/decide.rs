@@ -4,26 +4,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sagehost_plugin::api::{Context, Entity, Feature, ModelOutput, Policy, Request};
-use sagehost_plugin::{Plugin, PluginError};
+use sagehost_plugin::api::{Context, Entity, Evidence, Feature, ModelOutput, Policy, Request};
 use sagehost_types::{Code, Fault, Key, TimeMs};
 
 use crate::api::Decision;
 use crate::columns::{Columns, RawRow};
 use crate::core::Shared;
 use crate::job::SeedOutcome;
-use crate::plugins::Plugins;
-
-/// A model's word on a seed, and which of its outputs is the risk score.
-pub(crate) struct Decided {
-    pub(crate) outcome: SeedOutcome,
-    pub(crate) score: usize,
-}
 
 /// The request as plugins see it: the seed's key first, then the other entities, then every column of the schema.
 pub(crate) fn request(columns: &Columns, seed: &Key, entities: &[(String, String)], raw: &RawRow) -> Request {
     let user = Entity { kind: "user".into(), key: seed.to_string() };
-    let others = entities.iter().map(|(kind, key)| Entity { kind: kind.clone(), key: key.clone() });
+    let others = entities.iter().map(|(kind, key)| Entity { kind: kind.as_str().into(), key: key.clone() });
     let features = columns.names().zip(&raw.values);
     Request {
         entities: std::iter::once(user).chain(others).collect(),
@@ -32,14 +24,8 @@ pub(crate) fn request(columns: &Columns, seed: &Key, entities: &[(String, String
 }
 
 /// What a pre- or post-processor knows of the request.
-pub(crate) fn context(request_id: &str, plugins: &Plugins, as_of_ms: TimeMs, deadline: Instant) -> Context {
-    let left = deadline.saturating_duration_since(Instant::now()).as_millis();
-    Context {
-        request_id: request_id.into(),
-        release: plugins.release_label().to_string(),
-        as_of_ms,
-        deadline_ms: u32::try_from(left).unwrap_or(u32::MAX),
-    }
+pub(crate) fn context(request_id: &str, as_of_ms: TimeMs) -> Context {
+    Context { request_id: request_id.into(), as_of_ms }
 }
 
 /// Prepared values of every column: the pre-processor's, or the raw ones where there is none.
@@ -51,8 +37,13 @@ pub(crate) fn prepare(
     deadline: Instant,
 ) -> Result<Vec<f32>, Fault> {
     match &shared.plugins.pre {
-        Some(pre) => pre.prepare(context, request, deadline).map_err(Fault::from),
-        None => raw.values.iter().zip(&request.features).map(|(value, feature)| value.ok_or_else(|| unfilled(feature))).collect(),
+        Some(pre) => shared.plugins.counted(pre, pre.prepare(context, request, deadline)),
+        None => raw
+            .values
+            .iter()
+            .zip(&request.features)
+            .map(|(value, feature)| value.ok_or_else(|| unfilled(feature)))
+            .collect(),
     }
 }
 
@@ -87,26 +78,20 @@ pub(crate) fn own_row(shared: &Shared, columns: &Columns, prepared: &[f32], key:
 
 /// Asks the post-processor.
 pub(crate) fn decide(
-    post: &Plugin,
+    shared: &Shared,
     context: &Context,
-    request: &Request,
-    prepared: &[f32],
-    decided: Decided,
+    (request, prepared): (&Request, &[f32]),
+    outcome: &SeedOutcome,
     policy: &Policy,
     deadline: Instant,
 ) -> Result<Decision, Fault> {
-    let SeedOutcome { logits, scores, embedding, evidence } = decided.outcome;
-    // The risk score comes first for the plugin, whatever its place in the model's outputs.
-    let rotate = |mut values: Vec<f32>| {
-        if decided.score < values.len() {
-            values.rotate_left(decided.score);
-        }
-        values
-    };
-    let output = ModelOutput { logits: rotate(logits), scores: rotate(scores), embedding };
-    let evidence = evidence.unwrap_or_default();
-    let answer: Result<_, PluginError> = post.decide(context, request, prepared, &output, &evidence, policy, deadline);
-    let answer = answer?;
+    let post = shared.plugins.post.as_ref().ok_or_else(|| Fault::new(Code::Internal, "the post-processor is gone"))?;
+    let SeedOutcome { logits, scores, embedding, evidence } = outcome;
+    let output = ModelOutput { logits, scores, embedding };
+    let none = Evidence::default();
+    let evidence = evidence.as_ref().unwrap_or(&none);
+    let answer = post.decide(context, request, prepared, output, evidence, policy, deadline);
+    let answer = shared.plugins.counted(post, answer)?;
     let policy = (!policy.name.is_empty()).then(|| format!("{}@{}", policy.name, policy.version));
     Ok(Decision { score: answer.score, decision: answer.decision, reasons: answer.reasons, policy })
 }

@@ -1,5 +1,7 @@
 //! The sampled neighbours of a seed, as a post-processor sees them.
 
+use std::sync::Arc;
+
 use sagehost_graph::GraphView;
 use sagehost_plugin::api::Evidence;
 use sagehost_types::limits::MAX_EVIDENCE;
@@ -18,6 +20,7 @@ pub(crate) fn collect(
     let mut evidence = Evidence::default();
     for block in blocks.iter().filter(|b| b.hop == 0) {
         let schema = view.schema().relations.get(block.relation as usize);
+        let name: Arc<str> = schema.map(|s| s.name.as_str()).unwrap_or_default().into();
         let weight = schema.and_then(sagehost_graph::RelationSchema::weight_column);
         let visible = view.visible(block.relation, seed.0, seed.1).map_err(|e| graph_fault(&e))?;
         evidence.degree = evidence.degree.saturating_add(visible.degree);
@@ -33,7 +36,7 @@ pub(crate) fn collect(
                 Some(column) => view.edge_value(block.relation, column, edge).map_err(|e| graph_fault(&e))?,
                 None => 1.0,
             };
-            evidence.relations.push(schema.map(|s| s.name.clone()).unwrap_or_default());
+            evidence.relations.push(Arc::clone(&name));
             evidence.keys.push(key.to_string());
             evidence.times_ms.push(time);
             evidence.weights.push(weight);

@@ -1,20 +1,18 @@
 //! Golden examples: requests with their own subgraph and what they must give, checked before a release goes live.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sagehost_graph::memory::{MemoryEdge, MemoryGraph, MemoryNode};
-use sagehost_graph::{GraphSchema, GraphView, KeyType};
+use sagehost_graph::{GraphSchema, KeyType, MemoryEdge, MemoryGraph, MemoryNode};
 use sagehost_plugin::api::Policy;
 use sagehost_release::LoadedFiles;
 use sagehost_release::golden::{Example, GoldenGraph};
-use sagehost_types::{Key, TimeMs};
+use sagehost_types::Key;
 
 use crate::api::Features;
 use crate::columns::Columns;
 use crate::core::{Core, Shared};
-use crate::decide::{self, Decided};
+use crate::decide;
 use crate::job::{Job, JobSeed, OwnEdge, OwnGraph, SeedNode};
 use crate::release::bind;
 
@@ -37,13 +35,13 @@ pub(crate) fn check(
     let graph = subgraph(&golden.graph, columns, schema).map_err(|e| format!("golden.json: graph: {e}"))?;
     let core = bind(&files.spec, columns, relations, Arc::new(graph), shared, &files.salt)?;
     for (number, example) in golden.examples.iter().enumerate() {
-        run(&core, columns, files, policy, example)
+        run(&core, columns, policy, example)
             .map_err(|e| format!("golden example {number} (node {}): {e}", example.node))?;
     }
     Ok(())
 }
 
-fn run(core: &Core, columns: &Columns, files: &LoadedFiles, policy: &Policy, example: &Example) -> Result<(), String> {
+fn run(core: &Core, columns: &Columns, policy: &Policy, example: &Example) -> Result<(), String> {
     let graph = &core.binding.graph;
     let node = graph.find(&example.node).ok_or("the subgraph does not have this node")?;
     let deadline = Instant::now() + EXAMPLE_LIMIT;
@@ -52,7 +50,7 @@ fn run(core: &Core, columns: &Columns, files: &LoadedFiles, policy: &Policy, exa
     let features = Features::Named(example.features.clone());
     let raw = columns.settle(&features, Some(&known), "/features").map_err(|f| f.to_string())?;
     let request = decide::request(columns, &example.node, &[], &raw);
-    let context = decide::context("golden", &core.shared.plugins, as_of_ms, deadline);
+    let context = decide::context("golden", as_of_ms);
     let prepared = decide::prepare(&core.shared, &context, &request, &raw, deadline).map_err(|f| f.to_string())?;
     let row = decide::seed_row(&core.shared, columns, &raw, &prepared, &example.node).map_err(|f| f.to_string())?;
     let job = Job {
@@ -75,9 +73,8 @@ fn run(core: &Core, columns: &Columns, files: &LoadedFiles, policy: &Policy, exa
         }
     }
     if let Some(want) = &example.decision {
-        let post = core.shared.plugins.post.as_ref().ok_or("a decision is expected and there is no post-processor")?;
-        let score = files.spec.model.score;
-        let decided = decide::decide(post, &context, &request, &prepared, Decided { outcome, score }, policy, deadline);
+        let asked = (&request, prepared.as_slice());
+        let decided = decide::decide(&core.shared, &context, asked, &outcome, policy, deadline);
         let got = decided.map_err(|f| f.to_string())?.decision;
         if got != *want {
             return Err(format!("the decision is `{got}`, expected `{want}`"));
@@ -97,7 +94,12 @@ fn subgraph(golden: &GoldenGraph, columns: &Columns, serving: &GraphSchema) -> R
     let mut nodes = Vec::with_capacity(golden.nodes.len());
     for node in &golden.nodes {
         if node.features.len() != columns.num_node() {
-            return Err(format!("node {}: {} features, the schema has {}", node.key, node.features.len(), columns.num_node()));
+            return Err(format!(
+                "node {}: {} features, the schema has {}",
+                node.key,
+                node.features.len(),
+                columns.num_node()
+            ));
         }
         let features = node.features.iter().map(|v| v.unwrap_or(f32::NAN)).collect();
         nodes.push(MemoryNode { key: node.key.clone(), features });
@@ -107,16 +109,10 @@ fn subgraph(golden: &GoldenGraph, columns: &Columns, serving: &GraphSchema) -> R
         let relation = schema.relation(name).ok_or_else(|| format!("the serving graph has no relation `{name}`"))?;
         let relation_schema = &schema.relations[relation as usize];
         for edge in list {
-            let time_ms = match (edge.time_ms, relation_schema.timed) {
-                (Some(time), true) => time,
-                (None, false) => TimeMs::MIN,
-                (None, true) => return Err(format!("an edge of `{name}` has no time_ms")),
-                (Some(_), false) => return Err(format!("relation `{name}` has no times, an edge of it has")),
-            };
-            let columns: BTreeMap<String, f32> = edge.columns.clone();
-            let columns = OwnEdge::columns(relation_schema, &columns)?;
-            edges.push(MemoryEdge { relation, src: edge.src.clone(), dst: edge.dst.clone(), time_ms, columns });
+            let columns = OwnEdge::columns(relation_schema, &edge.columns)?;
+            let (src, dst) = (edge.src.clone(), edge.dst.clone());
+            edges.push(MemoryEdge { relation, src, dst, time_ms: edge.time_ms, columns });
         }
     }
-    MemoryGraph::new(schema, nodes, edges).map_err(|e| e.to_string())
+    MemoryGraph::build(schema, &nodes, &edges).map_err(|e| e.to_string())
 }

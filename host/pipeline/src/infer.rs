@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use sagehost_types::limits::{MAX_KEY, MAX_REQUEST_EDGES, MAX_REQUEST_NODES, MAX_SEEDS};
 use sagehost_types::{Code, Fault, Key, TimeMs};
 
-use crate::api::{Endpoint, Features, InferRequest, InferResponse, RequestEdge, SeedResult, Timings};
+use crate::api::{Decision, Endpoint, Features, InferRequest, InferResponse, RequestEdge, SeedResult, Timings};
 use crate::columns::RawRow;
-use crate::decide::{self, Decided};
-use crate::job::{Job, JobResult, JobSeed, OwnEdge, OwnGraph, OwnNode, SeedNode};
+use crate::decide;
+use crate::job::{Job, JobResult, JobSeed, OwnEdge, OwnGraph, OwnNode, SeedNode, SeedOutcome};
 use crate::live::Live;
 use crate::release::LoadedRelease;
 
@@ -50,7 +50,8 @@ pub async fn infer(live: Arc<Live>, request: InferRequest) -> Result<InferRespon
     (timings.route, timings.preprocess) = (ready.route, ready.preprocess);
     let (result, queued) = release.batcher.submit(ready.job, deadline).await?;
     timings.queue = queued.0;
-    (timings.sample, timings.gather, timings.dense) = (result.timings.sample, result.timings.gather, result.timings.dense);
+    (timings.sample, timings.gather, timings.dense) =
+        (result.timings.sample, result.timings.gather, result.timings.dense);
 
     let results = if request.want.decision {
         let started = Instant::now();
@@ -62,15 +63,7 @@ pub async fn infer(live: Arc<Live>, request: InferRequest) -> Result<InferRespon
     } else {
         let embeddings = request.want.embeddings;
         let seeds = request.seeds.iter().zip(result.seeds);
-        seeds
-            .map(|(seed, outcome)| SeedResult {
-                key: seed.key.clone(),
-                logits: outcome.logits,
-                scores: outcome.scores,
-                embedding: embeddings.then_some(outcome.embedding),
-                decision: None,
-            })
-            .collect()
+        seeds.map(|(seed, outcome)| seed_result(&seed.key, outcome, embeddings, None)).collect()
     };
     Ok(InferResponse {
         release: release.id.clone(),
@@ -117,7 +110,7 @@ fn make_ready(release: &LoadedRelease, request: &InferRequest, deadline: Instant
     let graph = release.graph();
     let shared = &release.core.shared;
     let as_of_ms = request.as_of_ms.unwrap_or_else(|| graph.latest_ms());
-    let context = decide::context(&request.request_id, &shared.plugins, as_of_ms, deadline);
+    let context = decide::context(&request.request_id, as_of_ms);
     let mut preprocess = Duration::ZERO;
     let mut prepare = |seed: &Key, raw: &RawRow| {
         let asked = decide::request(&release.columns, seed, &request.entities, raw);
@@ -137,7 +130,8 @@ fn make_ready(release: &LoadedRelease, request: &InferRequest, deadline: Instant
         let known = graph.find(&seed.key);
         let own_place = own_index.get(&seed.key).copied();
         if known.is_none() && own_place.is_none() && seed.features == Features::Absent {
-            let detail = format!("the graph does not know node `{}`; to score it, send its features and edges", seed.key);
+            let detail =
+                format!("the graph does not know node `{}`; to score it, send its features and edges", seed.key);
             return Err(Fault::new(Code::UnknownNode, detail).at(node_pointer(request.endpoint, number)));
         }
         // The pre-processor is asked where its answer is used: for rules, or for a row that replaces the graph's.
@@ -168,14 +162,8 @@ fn make_ready(release: &LoadedRelease, request: &InferRequest, deadline: Instant
         job_seeds.push(JobSeed { node, row });
         seeds.push(ReadySeed { request: asked, prepared });
     }
-    let job = Job {
-        seeds: job_seeds,
-        as_of_ms,
-        own,
-        evidence: request.want.decision,
-        full_neighbourhood: false,
-        deadline,
-    };
+    let job =
+        Job { seeds: job_seeds, as_of_ms, own, evidence: request.want.decision, full_neighbourhood: false, deadline };
     Ok(Ready { job, seeds, route: started.elapsed().saturating_sub(preprocess), preprocess })
 }
 
@@ -191,7 +179,8 @@ fn own_nodes(
     for (place, node) in request.nodes.iter().enumerate() {
         let at = format!("/graph/nodes/{place}");
         if release.graph().find(&node.key).is_some() {
-            let detail = format!("the graph knows node `{}`; to override its features, give them with the seed", node.key);
+            let detail =
+                format!("the graph knows node `{}`; to override its features, give them with the seed", node.key);
             return Err(Fault::new(Code::InvalidField, detail).at(format!("{at}/key")));
         }
         if index.insert(node.key.clone(), place).is_some() {
@@ -206,11 +195,7 @@ fn own_nodes(
     Ok((own, index))
 }
 
-fn own_edges(
-    release: &LoadedRelease,
-    edges: &[RequestEdge],
-    own: &HashMap<Key, usize>,
-) -> Result<Vec<OwnEdge>, Fault> {
+fn own_edges(release: &LoadedRelease, edges: &[RequestEdge], own: &HashMap<Key, usize>) -> Result<Vec<OwnEdge>, Fault> {
     let graph = release.graph();
     let mut resolved = Vec::with_capacity(edges.len());
     for (place, edge) in edges.iter().enumerate() {
@@ -226,15 +211,15 @@ fn own_edges(
         let dst = *own.get(&edge.dst).ok_or_else(|| {
             invalid("dst", format!("`{}` is not among the request's own nodes, where its edges must end", edge.dst))
         })?;
-        let src = match own.get(&edge.src) {
-            Some(&index) => SeedNode::Own(index),
-            None => SeedNode::Known(graph.find(&edge.src).ok_or_else(|| {
-                invalid("src", format!("`{}` is neither in the graph nor in the request", edge.src))
-            })?),
-        };
+        let src =
+            match own.get(&edge.src) {
+                Some(&index) => SeedNode::Own(index),
+                None => SeedNode::Known(graph.find(&edge.src).ok_or_else(|| {
+                    invalid("src", format!("`{}` is neither in the graph nor in the request", edge.src))
+                })?),
+            };
         let time_ms = match (edge.time_ms, relation_schema.timed) {
-            (Some(time), true) => time,
-            (None, false) => TimeMs::MIN,
+            (Some(_), true) | (None, false) => edge.time_ms,
             (None, true) => {
                 let detail = format!("edges of `{}` have a time", edge.relation);
                 return Err(Fault::new(Code::MissingField, detail).at(format!("/graph/edges/{place}/time")));
@@ -257,24 +242,25 @@ fn decide_all(
     deadline: Instant,
 ) -> Result<Vec<SeedResult>, Fault> {
     let release = &live.release;
-    let plugins = &release.core.shared.plugins;
-    let post = plugins.post.as_ref().ok_or_else(|| Fault::new(Code::Internal, "the post-processor is gone"))?;
-    let context = decide::context(&request.request_id, plugins, as_of_ms, deadline);
+    let shared = &release.core.shared;
+    let context = decide::context(&request.request_id, as_of_ms);
     let mut results = Vec::with_capacity(result.seeds.len());
     for ((seed, ready), outcome) in request.seeds.iter().zip(ready).zip(result.seeds) {
-        let answer = SeedResult {
-            key: seed.key.clone(),
-            logits: outcome.logits.clone(),
-            scores: outcome.scores.clone(),
-            embedding: request.want.embeddings.then(|| outcome.embedding.clone()),
-            decision: None,
-        };
-        let decided = Decided { outcome, score: release.spec.model.score };
         let decision =
-            decide::decide(post, &context, &ready.request, &ready.prepared, decided, &live.policy, deadline)?;
-        results.push(SeedResult { decision: Some(decision), ..answer });
+            decide::decide(shared, &context, (&ready.request, &ready.prepared), &outcome, &live.policy, deadline)?;
+        results.push(seed_result(&seed.key, outcome, request.want.embeddings, Some(decision)));
     }
     Ok(results)
+}
+
+fn seed_result(key: &Key, outcome: SeedOutcome, embeddings: bool, decision: Option<Decision>) -> SeedResult {
+    SeedResult {
+        key: key.clone(),
+        logits: outcome.logits,
+        scores: outcome.scores,
+        embedding: embeddings.then_some(outcome.embedding),
+        decision,
+    }
 }
 
 /// Gives a plugin's fault the place of the features that it was about.

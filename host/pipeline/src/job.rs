@@ -61,7 +61,8 @@ pub(crate) struct OwnEdge {
     pub(crate) src: SeedNode,
     /// Index of an own node.
     pub(crate) dst: usize,
-    pub(crate) time_ms: TimeMs,
+    /// Given where the relation has times.
+    pub(crate) time_ms: Option<TimeMs>,
     /// Values in the order of the relation's columns.
     pub(crate) columns: Vec<f32>,
 }

@@ -43,7 +43,9 @@ impl Table {
     /// [`Code::Unavailable`] while nothing is live; [`Code::NotFound`] for a model that is not, or where a choice is needed.
     pub fn route(&self, endpoint: Endpoint, model: Option<&str>) -> Result<Arc<Live>, Fault> {
         if self.models.is_empty() {
-            return Err(Fault::new(Code::Unavailable, "no release is live yet").retry_after(std::time::Duration::from_secs(1)));
+            return Err(
+                Fault::new(Code::Unavailable, "no release is live yet").retry_after(std::time::Duration::from_secs(1))
+            );
         }
         let route = self.routes.get(&endpoint);
         let (name, version) = match (model, route) {

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sagehost_plugin::api::Setting;
-use sagehost_plugin::{Plugin, PluginConfig, PluginHost};
+use sagehost_plugin::{Plugin, PluginConfig, PluginError};
 use sagehost_release::LoadedFiles;
 use sagehost_release::spec::PluginRole;
+use sagehost_telemetry::{Label, Metrics};
+use sagehost_types::Fault;
+
+use crate::release::Runtime;
 
 /// See the module.
 pub(crate) struct Plugins {
@@ -16,25 +20,30 @@ pub(crate) struct Plugins {
     pub(crate) reducer: Option<Plugin>,
     pub(crate) pre: Option<Plugin>,
     pub(crate) post: Option<Plugin>,
-    label: Arc<str>,
+    metrics: Arc<Metrics>,
 }
 
 impl Plugins {
     /// Compiles (or finds compiled) every plugin of the release, instantiates and configures each once.
-    pub(crate) fn load(host: &Arc<PluginHost>, files: &LoadedFiles, instances: usize) -> Result<Self, String> {
+    pub(crate) fn load(runtime: &Runtime, files: &LoadedFiles) -> Result<Self, String> {
         let label: Arc<str> = files.id.to_string().into();
         let mut by_role: BTreeMap<PluginRole, Plugin> = BTreeMap::new();
         for (role, file) in &files.plugins {
-            let compiled = host.compile(&file.bytes, plugin_role(*role)).map_err(|e| format!("{}: {e}", file.spec.file))?;
+            let compiled = runtime
+                .plugins
+                .compile(&file.bytes, plugin_role(*role))
+                .map_err(|e| format!("{}: {e}", file.spec.file))?;
             let config = PluginConfig {
-                name: file.spec.file.clone(),
+                name: name(&file.spec.file),
                 release: Arc::clone(&label),
                 settings: settings(&file.spec.settings).map_err(|e| format!("{}: {e}", file.spec.file))?,
                 call_limit: Duration::from_millis(u64::from(file.spec.call_ms)),
                 memory_limit: (file.spec.memory_mib as usize) << 20,
-                max_instances: instances,
+                // One instance for each thread that can be in a call; a pool's threads are all there are.
+                max_instances: runtime.threads,
             };
-            let plugin = Plugin::new(host, compiled, config).map_err(|e| format!("{}: {e}", file.spec.file))?;
+            let plugin =
+                Plugin::new(&runtime.plugins, compiled, config).map_err(|e| format!("{}: {e}", file.spec.file))?;
             by_role.insert(*role, plugin);
         }
         Ok(Self {
@@ -43,18 +52,20 @@ impl Plugins {
             reducer: by_role.remove(&PluginRole::Reducer),
             pre: by_role.remove(&PluginRole::PreProcessor),
             post: by_role.remove(&PluginRole::PostProcessor),
-            label,
+            metrics: Arc::clone(&runtime.metrics),
         })
     }
 
-    /// `model@version`.
-    pub(crate) fn release_label(&self) -> &Arc<str> {
-        &self.label
+    /// Counts a call's result and makes its error a fault of the request.
+    pub(crate) fn counted<T>(&self, plugin: &Plugin, result: Result<T, PluginError>) -> Result<T, Fault> {
+        self.count(plugin, result.as_ref().err());
+        result.map_err(Fault::from)
     }
 
-    /// Every plugin there is.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Plugin> {
-        [&self.sampler, &self.weigher, &self.reducer, &self.pre, &self.post].into_iter().flatten()
+    /// Counts a call.
+    pub(crate) fn count(&self, plugin: &Plugin, error: Option<&PluginError>) {
+        let error = error.map(|error| Label::from(error.kind.as_str()));
+        self.metrics.plugin_call(Label::from(plugin.name()), Label::from(plugin.role().as_str()), error);
     }
 }
 
@@ -68,20 +79,29 @@ fn plugin_role(role: PluginRole) -> sagehost_plugin::Role {
     }
 }
 
+/// A plugin's name in messages and metrics: its file's stem.
+fn name(file: &str) -> Arc<str> {
+    let stem = std::path::Path::new(file).file_stem().and_then(|stem| stem.to_str());
+    stem.unwrap_or(file).into()
+}
+
 /// Settings as a plugin takes them: booleans, numbers, texts, and lists of numbers or of texts.
 pub fn settings(table: &BTreeMap<String, toml::Value>) -> Result<Vec<(String, Setting)>, String> {
     table.iter().map(|(name, value)| Ok((name.clone(), setting(name, value)?))).collect()
 }
 
 fn setting(name: &str, value: &toml::Value) -> Result<Setting, String> {
-    let wrong = || format!("setting `{name}`: a plugin takes booleans, numbers, texts, and lists of numbers or of texts");
+    let wrong =
+        || format!("setting `{name}`: a plugin takes booleans, numbers, texts, and lists of numbers or of texts");
     Ok(match value {
         toml::Value::Boolean(flag) => Setting::Flag(*flag),
         toml::Value::String(text) => Setting::Text(text.clone()),
         toml::Value::Array(items) if items.iter().all(toml::Value::is_str) && !items.is_empty() => {
             Setting::Texts(items.iter().filter_map(toml::Value::as_str).map(String::from).collect())
         }
-        toml::Value::Array(items) => Setting::Numbers(items.iter().map(number).collect::<Option<_>>().ok_or_else(wrong)?),
+        toml::Value::Array(items) => {
+            Setting::Numbers(items.iter().map(number).collect::<Option<_>>().ok_or_else(wrong)?)
+        }
         value => Setting::Number(number(value).ok_or_else(wrong)?),
     })
 }

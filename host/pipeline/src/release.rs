@@ -8,10 +8,11 @@ use sagehost_batcher::{Batcher, ComputePool, Settings};
 use sagehost_engine::Backend;
 use sagehost_engine::weights::Weights;
 use sagehost_graph::GraphView;
+use sagehost_plugin::PluginHost;
 use sagehost_plugin::api::Policy;
-use sagehost_plugin::{PluginHost, Stats};
 use sagehost_release::LoadedFiles;
 use sagehost_release::spec::{AggregatorKind, PluginRole, ReleaseSpec};
+use sagehost_telemetry::{Label, Metrics};
 use sagehost_types::{Code, Fault, ReleaseId};
 
 use crate::binding::Binding;
@@ -19,7 +20,7 @@ use crate::columns::Columns;
 use crate::core::{Core, Shared};
 use crate::job::{Job, JobResult, JobSeed, OwnGraph, SeedNode};
 use crate::plugins::{Plugins, settings};
-use crate::rows::Rows;
+use crate::rows::InputRows;
 use crate::sampler::SamplingPlan;
 use crate::{golden, plan};
 
@@ -35,6 +36,8 @@ pub struct Runtime {
     pub backend: Arc<dyn Backend>,
     /// Where plugins run.
     pub plugins: Arc<PluginHost>,
+    /// Where what happens is counted.
+    pub metrics: Arc<Metrics>,
     /// Graphs by name.
     pub graphs: std::collections::BTreeMap<String, Arc<dyn GraphView>>,
 }
@@ -68,11 +71,10 @@ impl LoadedRelease {
         let mut weights = Weights::open(&files.weights).map_err(|e| e.to_string())?;
         let model_plan = plan::plan(&spec, &mut weights, &relations)?;
         let model = runtime.backend.load(&model_plan).map_err(|e| e.to_string())?;
-        // One instance a thread can be busy at once; a pool's threads are all there are.
-        let plugins = Plugins::load(&runtime.plugins, &files, runtime.threads)?;
+        let plugins = Plugins::load(runtime, &files)?;
         let shared = Arc::new(Shared {
             weighed: Shared::weighed(&model_plan, relations.len()),
-            rows: Rows::new(&columns, model_plan.scaler.clone()),
+            rows: InputRows::new(&columns, model_plan.scaler.clone()),
             model,
             plugins,
         });
@@ -89,11 +91,15 @@ impl LoadedRelease {
             max_wait: Duration::from_millis(u64::from(spec.batching.max_wait_ms)),
             max_queue: spec.batching.max_queue,
         };
-        let executor = Arc::clone(&core);
+        let (executor, metrics) = (Arc::clone(&core), Arc::clone(&runtime.metrics));
+        let label = Label::from(&files.id.model);
         let batcher = Batcher::spawn(
             batching,
             runtime.threads,
-            move |jobs: Vec<Job>| executor.execute(&jobs),
+            move |jobs: Vec<Job>| {
+                metrics.batch(label.clone(), jobs.len());
+                executor.execute(&jobs)
+            },
             Arc::clone(&runtime.compute),
         );
         Ok(Self {
@@ -137,12 +143,6 @@ impl LoadedRelease {
     #[must_use]
     pub fn numerics_id(&self) -> &Arc<str> {
         &self.numerics_id
-    }
-
-    /// Counters of its plugins, by file.
-    #[must_use]
-    pub fn plugin_stats(&self) -> Vec<(String, Stats)> {
-        self.core.shared.plugins.iter().map(|p| (p.name().to_string(), p.stats())).collect()
     }
 
     pub(crate) fn post_processor(&self) -> Result<(), Fault> {

@@ -7,13 +7,13 @@ use sagehost_types::{Code, Fault};
 use crate::columns::Columns;
 
 /// From raw model-input values to the model's space.
-pub(crate) struct Rows {
+pub(crate) struct InputRows {
     names: Vec<String>,
     fill: Vec<Option<f32>>,
     scaler: Option<Scaler>,
 }
 
-impl Rows {
+impl InputRows {
     pub(crate) fn new(columns: &Columns, scaler: Option<Scaler>) -> Self {
         let node = columns.node_columns();
         Self {
@@ -69,7 +69,7 @@ mod tests {
         let column = |name: &str, fill| Column { name: name.into(), fill, plugin_fills: false };
         let schema = Schema { node: vec![column("a", Some(4.0)), column("b", None)], request: Vec::new() };
         let scaler = Scaler { shift: vec![2.0, 0.0], scale: vec![0.5, 1.0] };
-        let rows = Rows::new(&Columns::new(&schema), Some(scaler));
+        let rows = InputRows::new(&Columns::new(&schema), Some(scaler));
         let mut values = [f32::NAN, 3.0, 0.0, 1.0];
         rows.prepare(&mut values, |i| i.to_string()).unwrap();
         assert_eq!(values, [1.0, 3.0, -1.0, 1.0]);

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sagehost_engine::{LayerBlocks, RelationBlock};
-use sagehost_graph::layers::{Assembled, assemble};
-use sagehost_graph::neighbourhood::{Growth, Hop, sample_hops, verify_blocks};
-use sagehost_graph::sampling::Strategy;
-use sagehost_graph::GraphView;
-use sagehost_plugin::api::BatchContext;
+use sagehost_graph::{
+    Assembled, AssembledLayer, GraphView, Growth, Hop, Part, Strategy, assemble, sample_hops, verify_blocks,
+};
 use sagehost_release::spec::{self, ReleaseSpec};
 use sagehost_types::{Block, Code, Fault, Frontier};
 
@@ -20,7 +18,7 @@ pub(crate) struct SamplingPlan {
     hops: Vec<Hop>,
     growth: Growth,
     strategy: Strategy,
-    salt: String,
+    salt: Arc<str>,
 }
 
 impl SamplingPlan {
@@ -38,7 +36,7 @@ impl SamplingPlan {
                 spec::Strategy::Weighted => Strategy::Weighted,
                 spec::Strategy::Latest => Strategy::Latest,
             },
-            salt: salt.to_string(),
+            salt: salt.into(),
         }
     }
 
@@ -53,14 +51,15 @@ impl SamplingPlan {
     ) -> Result<Vec<Block>, Fault> {
         if full {
             let hops: Vec<Hop> = self.hops.iter().map(|hop| Hop { fanout: -1, ..hop.clone() }).collect();
-            return sample_hops(&**view, &self.salt, seeds, &hops, self.growth, self.strategy).map_err(|e| graph_fault(&e));
+            return sample_hops(&**view, &self.salt, seeds, &hops, self.growth, self.strategy)
+                .map_err(|e| graph_fault(&e));
         }
         let Some(sampler) = &plugins.sampler else {
             return sample_hops(&**view, &self.salt, seeds, &self.hops, self.growth, self.strategy)
                 .map_err(|e| graph_fault(&e));
         };
-        let context = BatchContext::until(plugins.release_label(), deadline);
-        let blocks = sampler.sample(Arc::clone(view), &self.salt, &context, seeds, &self.hops, self.growth, deadline)?;
+        let sampled = sampler.sample(view, &self.salt, seeds, &self.hops, self.growth, deadline);
+        let blocks = plugins.counted(sampler, sampled)?;
         // What a plugin says of the graph is checked: it cannot show the model an edge that is not there, or not yet.
         verify_blocks(&**view, seeds, &self.hops, self.growth, &blocks)
             .map_err(|e| Fault::new(Code::PluginFailed, format!("plugin `{}`: {e}", sampler.name())))?;
@@ -69,26 +68,24 @@ impl SamplingPlan {
 
     /// What the engine needs to know of sampled blocks.
     pub(crate) fn assemble(&self, seeds: &Frontier, blocks: &[Block]) -> Result<Assembled, Fault> {
-        assemble(seeds, blocks, &self.hops, self.growth).map_err(|e| graph_fault(&e))
+        assemble(seeds, &self.hops, self.growth, blocks).map_err(|e| graph_fault(&e))
     }
 }
 
-/// The engine's layers of an assembled batch; `coefficients(layer, relation)` gives those of an edge-weigher.
+/// The engine's layers of an assembled batch; `coefficients(layer, relation, parts)` gives those of an edge-weigher.
 pub(crate) fn engine_layers(
-    assembled: Assembled,
-    mut coefficients: impl FnMut(usize, usize) -> Result<Option<Vec<f32>>, Fault>,
+    layers: Vec<AssembledLayer>,
+    mut coefficients: impl FnMut(usize, usize, &[Part]) -> Result<Option<Vec<f32>>, Fault>,
 ) -> Result<Vec<LayerBlocks>, Fault> {
-    let layers = assembled.layers.into_iter().enumerate();
-    layers
-        .map(|(index, layer)| {
-            let relations = layer.relations.into_iter().enumerate();
-            let relations: Result<_, Fault> = relations
-                .map(|(relation, edges)| {
-                    let coefficients = coefficients(index, relation)?;
-                    Ok(RelationBlock { offsets: edges.offsets, indices: edges.indices, coefficients })
-                })
-                .collect();
-            Ok(LayerBlocks { num_src: layer.num_src, num_dst: layer.num_dst, dst_rows: layer.dst_rows, relations: relations? })
-        })
-        .collect()
+    let mut planned = Vec::with_capacity(layers.len());
+    for (index, layer) in layers.into_iter().enumerate() {
+        let mut relations = Vec::with_capacity(layer.relations.len());
+        for (relation, edges) in layer.relations.into_iter().enumerate() {
+            let coefficients = coefficients(index, relation, &edges.parts)?;
+            relations.push(RelationBlock { offsets: edges.offsets, indices: edges.indices, coefficients });
+        }
+        let (num_src, num_dst, dst_rows) = (layer.num_src, layer.num_dst, layer.dst_rows);
+        planned.push(LayerBlocks { num_src, num_dst, dst_rows, relations });
+    }
+    Ok(planned)
 }

@@ -31,3 +31,39 @@ pub enum Graph {
         verify: bool,
     },
 }
+
+/// Runs the command.
+///
+/// # Errors
+/// Where files cannot be read or written, or hold what they should not; the message names file and line.
+pub fn run(command: &Graph) -> anyhow::Result<()> {
+    match command {
+        Graph::Build { config, out, quiet } => {
+            let started = Instant::now();
+            let summary = if *quiet {
+                import::build(config, out, &mut import::Silent)?
+            } else {
+                import::build(config, out, &mut import::Bar::default())?
+            };
+            let edges: u64 = summary.relations.iter().map(|(_, edges)| edges).sum();
+            let seconds = started.elapsed().as_secs_f64();
+            println!(
+                "{}: {} nodes, {edges} edges, version {} ({seconds:.1} s, {:.0} edges/s)",
+                out.display(),
+                summary.nodes,
+                summary.version,
+                edges as f64 / seconds.max(1e-9)
+            );
+            println!("next: name it under [graphs] in the server's configuration, or look at it with `sagehost graph info {}`", out.display());
+        }
+        Graph::Info { folder, verify } => {
+            let snapshot = Snapshot::open(folder)?;
+            print!("{}", snapshot.info());
+            if *verify {
+                snapshot.verify()?;
+                println!("every file matches its digest");
+            }
+        }
+    }
+    Ok(())
+}
