@@ -4,9 +4,14 @@
 use clap::{Parser, Subcommand};
 
 mod apt;
+mod dependencies;
+mod lint;
 mod paths;
 mod plugins;
 mod run;
+mod setup;
+mod test;
+mod tools;
 mod wasm;
 
 /// The commands of sagehost's developers. Each says what it is doing, and for how long.
@@ -19,12 +24,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Install what the tests need and this machine lacks (as root; else print the command and stop).
+    Setup,
     /// Build the guests in `plugins/` as WebAssembly components into `target/plugins/`.
     Plugins(plugins::Args),
+    /// Format check, clippy and every test: natively, on llvmpipe and on SwiftShader.
+    Test(test::Args),
+    /// Licences, sources, advisories, spelling and the list of dependencies.
+    Lint,
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Setup => setup::run(),
         Command::Plugins(args) => plugins::run(&args).map(drop),
+        Command::Test(args) => test::run(&args),
+        Command::Lint => lint::run(),
     }
 }

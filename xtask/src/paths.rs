@@ -40,16 +40,15 @@ pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
     pub(crate) workspace_members: Vec<String>,
     pub(crate) target_directory: PathBuf,
-    pub(crate) workspace_root: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
-    pub(crate) manifest_path: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
