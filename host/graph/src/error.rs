@@ -56,6 +56,14 @@ pub enum GraphError {
         /// What is wrong and what would be right.
         detail: String,
     },
+    /// A configuration with bad values, all of them.
+    #[error("{}: {} bad value{}\n  {}", path.display(), problems.len(), if problems.len() == 1 { "" } else { "s" }, problems.join("\n  "))]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, each with its line and key.
+        problems: Vec<String>,
+    },
     /// The operating system refused.
     #[error("{path}: {source}")]
     Io {
@@ -64,4 +72,16 @@ pub enum GraphError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+impl GraphError {
+    /// An I/O error at a path.
+    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { path: path.to_path_buf(), source }
+    }
+
+    /// A damaged file.
+    pub(crate) fn damaged(path: &std::path::Path, detail: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_path_buf(), detail: detail.into() }
+    }
 }
