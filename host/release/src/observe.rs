@@ -20,7 +20,7 @@ const MAX_ENTRIES: usize = 4 * MAX_FILES;
 
 /// Names, sizes, inodes and change times of everything in a folder: equal as long as nothing was written there. Cheap: no
 /// file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(Digest);
 
 impl Fingerprint {

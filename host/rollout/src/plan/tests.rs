@@ -1,0 +1,223 @@
+use super::*;
+use proptest::prelude::*;
+
+fn key(model: &str, version: u64) -> ReleaseKey {
+    ReleaseKey { model: model.into(), version }
+}
+
+fn attempt(content: u8) -> Attempt {
+    Attempt { digest: Digest::of(&[content]), stamp: u64::from(content) }
+}
+
+fn desired(releases: &[(&str, u64)]) -> Desired {
+    let releases = releases.iter().map(|(model, version)| (key(model, *version), Some(attempt(0)))).collect();
+    Desired { releases, ..Desired::default() }
+}
+
+fn run(desired: &Desired, actual: &mut Actual) {
+    for step in plan(desired, actual) {
+        actual.apply(&step);
+    }
+}
+
+fn live(actual: &Actual) -> Vec<String> {
+    actual.published.releases.keys().map(ToString::to_string).collect()
+}
+
+fn route(model: &str, version: VersionChoice) -> BTreeMap<String, RouteDoc> {
+    [("score".to_string(), RouteDoc { model: model.into(), version })].into()
+}
+
+fn loads(desired: &Desired, actual: &Actual) -> Vec<String> {
+    let loads = plan(desired, actual).into_iter().filter_map(|step| match step {
+        Step::Load(key, _) => Some(key.to_string()),
+        Step::Publish(_) => None,
+    });
+    loads.collect()
+}
+
+#[test]
+fn the_highest_version_serves_and_replaces_the_one_before() {
+    let mut actual = Actual::default();
+    run(&desired(&[("m", 1)]), &mut actual);
+    assert_eq!(live(&actual), ["m@1"]);
+    let steps = plan(&desired(&[("m", 1), ("m", 2), ("m", 10)]), &actual);
+    let [Step::Load(loaded, _), Step::Publish(_)] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!(*loaded, key("m", 10));
+}
+
+#[test]
+fn a_rejected_version_leaves_the_old_one_and_is_not_tried_again_until_it_changes() {
+    let mut actual = Actual::default();
+    run(&desired(&[("m", 1)]), &mut actual);
+    let mut wish = desired(&[("m", 1), ("m", 2)]);
+    actual.rejected.insert(key("m", 2), attempt(0));
+    assert_eq!(plan(&wish, &actual), []);
+    // The same content, but written again.
+    wish.releases.insert(key("m", 2), Some(Attempt { stamp: 7, ..attempt(0) }));
+    assert_eq!(loads(&wish, &actual), ["m@2"]);
+}
+
+#[test]
+fn from_nothing_the_highest_is_tried_and_then_the_next() {
+    let wish = desired(&[("m", 1), ("m", 2)]);
+    let mut actual = Actual::default();
+    assert_eq!(next(&wish, &actual), Some(Step::Load(key("m", 2), attempt(0))));
+    actual.rejected.insert(key("m", 2), attempt(0));
+    assert_eq!(next(&wish, &actual), Some(Step::Load(key("m", 1), attempt(0))));
+}
+
+#[test]
+fn a_live_release_outlives_its_folder_but_not_its_document() {
+    let mut actual = Actual::default();
+    run(&desired(&[("m", 1)]), &mut actual);
+    let mut wish = desired(&[]);
+    wish.releases.insert(key("m", 1), None);
+    assert_eq!(plan(&wish, &actual), []);
+    // Another content under the same name that is rejected changes nothing either.
+    wish.releases.insert(key("m", 1), Some(attempt(1)));
+    actual.rejected.insert(key("m", 1), attempt(1));
+    assert_eq!(plan(&wish, &actual), []);
+    run(&desired(&[]), &mut actual);
+    assert_eq!(live(&actual), [""; 0]);
+}
+
+#[test]
+fn what_is_renamed_or_rolled_back_serves_until_its_replacement_is_loaded() {
+    let mut actual = Actual::default();
+    run(&desired(&[("a", 3)]), &mut actual);
+    for replacement in [("a", 2), ("b", 1)] {
+        let wish = desired(&[replacement]);
+        let mut actual = actual.clone();
+        assert_eq!(next(&wish, &actual), Some(Step::Load(key(replacement.0, replacement.1), attempt(0))));
+        run(&wish, &mut actual);
+        assert_eq!(actual.published.releases.len(), 1);
+        assert!(actual.published.releases.contains_key(&key(replacement.0, replacement.1)));
+    }
+}
+
+#[test]
+fn a_route_keeps_a_version_and_takes_effect_when_its_release_is_live() {
+    let mut actual = Actual::default();
+    let mut wish = desired(&[("m", 1), ("m", 2)]);
+    wish.routes = route("m", VersionChoice::Number(1));
+    run(&wish, &mut actual);
+    assert_eq!(live(&actual), ["m@1", "m@2"]);
+    // To a version that does not exist: the earlier route stays, and with it the release.
+    wish.routes = route("m", VersionChoice::Number(9));
+    assert_eq!(plan(&wish, &actual), []);
+    // It comes, and the route follows in the same publication; version 2 is then superseded, version 1 unnamed.
+    wish.releases.insert(key("m", 9), Some(attempt(0)));
+    run(&wish, &mut actual);
+    assert_eq!(live(&actual), ["m@9"]);
+    assert_eq!(actual.published.routes, wish.routes);
+    wish.routes.clear();
+    run(&wish, &mut actual);
+    assert_eq!(actual.published.routes, BTreeMap::new());
+}
+
+#[test]
+fn policies_and_routes_do_not_wait_for_loads() {
+    let mut wish = desired(&[("m", 1)]);
+    let policy = PolicyDoc { name: "p".into(), version: 1, values: BTreeMap::new() };
+    wish.policies.insert("p".into(), Arc::new(policy));
+    assert!(matches!(next(&wish, &Actual::default()), Some(Step::Publish(p)) if p.policies.len() == 1));
+}
+
+prop_compose! {
+    fn any_key()(model in prop::sample::select(vec!["a", "b"]), version in 1..4_u64) -> ReleaseKey {
+        key(model, version)
+    }
+}
+
+prop_compose! {
+    fn any_route()(key in any_key(), latest in any::<bool>()) -> RouteDoc {
+        let version = if latest { VersionChoice::Latest } else { VersionChoice::Number(key.version) };
+        RouteDoc { model: key.model, version }
+    }
+}
+
+prop_compose! {
+    fn any_desired()(
+        releases in prop::collection::btree_map(any_key(), prop::option::of((0..2_u8).prop_map(attempt)), 0..5),
+        routes in prop::collection::btree_map(prop::sample::select(vec!["predict".to_string(), "score".to_string()]), any_route(), 0..3),
+    ) -> Desired {
+        Desired { releases, routes, policies: BTreeMap::new() }
+    }
+}
+
+/// Whether requests that follow `route` find a release.
+fn answers(publication: &Publication, route: &RouteDoc) -> bool {
+    publication.releases.keys().any(|key| {
+        key.model == route.model && [VersionChoice::Latest, VersionChoice::Number(key.version)].contains(&route.version)
+    })
+}
+
+proptest! {
+    #[test]
+    fn carrying_out_the_plan_converges(wishes in prop::collection::vec(any_desired(), 1..4)) {
+        let mut actual = Actual::default();
+        for wish in &wishes {
+            run(wish, &mut actual);
+            prop_assert_eq!(plan(wish, &actual), []);
+            let published = &actual.published;
+            // Nothing without a document, and of each model the highest whole release in its newest content.
+            prop_assert!(published.releases.keys().all(|key| wish.releases.contains_key(key)));
+            for (key, attempt) in &wish.releases {
+                let highest = wish.releases.iter().filter(|(k, a)| k.model == key.model && a.is_some()).map(|(k, _)| k).max();
+                if let (Some(attempt), true) = (attempt, highest == Some(key)) {
+                    prop_assert_eq!(published.releases.get(key), Some(&attempt.digest));
+                }
+            }
+            for (endpoint, route) in &wish.routes {
+                prop_assert!(answers(published, &published.routes[endpoint]) || !answers(published, route));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_serves_is_dropped_before_its_replacement(
+        wishes in prop::collection::vec(any_desired(), 1..5),
+        fates in prop::collection::vec(any::<bool>(), 64),
+    ) {
+        let mut actual = Actual::default();
+        let mut fates = fates.into_iter().cycle();
+        for wish in &wishes {
+            let mut steps = 0;
+            while let Some(step) = next(wish, &actual) {
+                steps += 1;
+                prop_assert!(steps < 40, "does not end");
+                if let Step::Load(key, attempt) = &step {
+                    prop_assert_ne!(actual.rejected.get(key), Some(attempt));
+                    prop_assert_eq!(wish.releases.get(key), Some(&Some(*attempt)));
+                    if !fates.next().unwrap() {
+                        actual.rejected.insert(key.clone(), *attempt);
+                        continue;
+                    }
+                }
+                if let Step::Publish(new) = &step {
+                    let old = &actual.published;
+                    let pending = wish.releases.iter().any(|(key, attempt)| {
+                        attempt.is_some_and(|attempt| actual.rejected.get(key) != Some(&attempt)
+                            && old.releases.get(key) != Some(&attempt.digest) && actual.staged.get(key) != Some(&attempt.digest))
+                    });
+                    for key in new.releases.keys() {
+                        prop_assert!(old.releases.contains_key(key) || actual.staged.contains_key(key), "not loaded");
+                    }
+                    for key in old.releases.keys().filter(|key| !new.releases.contains_key(key)) {
+                        let replaced = new.releases.keys().any(|k| k.model == key.model);
+                        let removed = wish.releases.keys().all(|k| k != key);
+                        prop_assert!(replaced || (removed && !pending), "{key} is dropped");
+                    }
+                    for (endpoint, route) in &new.routes {
+                        let Some(earlier) = old.routes.get(endpoint).filter(|earlier| answers(old, earlier)) else { continue };
+                        let documented = wish.releases.keys().any(|key| key.model == earlier.model
+                            && [VersionChoice::Latest, VersionChoice::Number(key.version)].contains(&earlier.version));
+                        prop_assert!(answers(new, route) || !documented, "{endpoint} lost its release");
+                    }
+                }
+                actual.apply(&step);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A repository as a source: release folders are documents by being there, routes and policies are TOML files in `_routes`
+//! and `_policies`.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sagehost_release::paths::parse_version;
+use sagehost_types::ids::valid_name;
+use tokio::sync::watch;
+
+use crate::counters::Counters;
+use crate::documents::{Body, Documents, MAX_DOCUMENT, MAX_DOCUMENTS};
+use crate::source::Feed;
+
+/// Reads all documents of a repository. Blocking.
+fn scan(repository: &Path, previous: &Documents) -> io::Result<Documents> {
+    let mut texts = Vec::new();
+    let mut refused = Vec::new();
+    for (name, path) in entries(repository)? {
+        if name.starts_with(['.', '_']) || !path.is_dir() {
+            continue;
+        }
+        if !valid_name(&name) {
+            refused.push((name, "this folder's name cannot name a model".to_string()));
+            continue;
+        }
+        for (version, path) in entries(&path).unwrap_or_default() {
+            if version.starts_with(['.', '_']) || !path.is_dir() {
+                continue;
+            }
+            let document = format!("releases/{name}/{version}");
+            match parse_version(&version) {
+                Some(_) => texts.push((document, Ok(String::new()))),
+                None => refused.push((document, "this folder's name is not a version: a positive number".into())),
+            }
+        }
+    }
+    for (kind, folder) in [("routes", "_routes"), ("policies", "_policies")] {
+        for (name, path) in entries(&repository.join(folder)).unwrap_or_default() {
+            if let Some(stem) = name.strip_suffix(".toml").filter(|stem| !stem.starts_with('.')) {
+                texts.push((format!("{kind}/{stem}"), read(&path)));
+            }
+        }
+    }
+    if texts.len() > MAX_DOCUMENTS {
+        return Err(io::Error::other(format!("{} documents; the limit is {MAX_DOCUMENTS}", texts.len())));
+    }
+    // A file that cannot be read is refused like one that cannot be parsed: what it said before stays.
+    let readable = texts.iter().map(|(name, text)| (name.as_str(), Body::Toml(text.as_deref().unwrap_or("")), 0));
+    let mut documents = previous.replaced_by(readable, previous.revision);
+    refused.extend(texts.iter().filter_map(|(name, text)| Some((name.clone(), text.as_ref().err()?.clone()))));
+    refused.into_iter().for_each(|(name, reason)| documents.refuse(&name, reason));
+    Ok(documents)
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)?.take(MAX_DOCUMENTS) {
+        let path = entry?.path();
+        found.push((path.file_name().unwrap_or(OsStr::new("")).to_string_lossy().into_owned(), path));
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    // One byte more than allowed: what is too large is then refused as such.
+    let limit = MAX_DOCUMENT as u64 + 1;
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    file.take(limit).read_to_string(&mut text).map_err(|e| e.to_string())?;
+    Ok(text)
+}
+
+/// Scans after each change and feeds what it finds, until nobody listens.
+pub(crate) async fn run(
+    repository: PathBuf,
+    mut changes: watch::Receiver<u64>,
+    feed: watch::Sender<Feed>,
+    counters: Arc<Counters>,
+) {
+    let mut documents = Arc::new(Documents::default());
+    let mut first = true;
+    loop {
+        let (place, previous) = (repository.clone(), Arc::clone(&documents));
+        let scanned = tokio::task::spawn_blocking(move || scan(&place, &previous)).await;
+        match scanned.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+            Ok(mut new) => {
+                let changed = first || new != *documents;
+                if changed {
+                    new.revision += 1;
+                    documents = Arc::new(new);
+                }
+                first = false;
+                feed.send_if_modified(|feed| {
+                    let health = feed.status.note(true, None);
+                    if changed {
+                        feed.documents = Some(Arc::clone(&documents));
+                    }
+                    changed || health
+                });
+            }
+            Err(error) => {
+                counters.count_source_error();
+                tracing::warn!(repository = %repository.display(), %error, "cannot read the repository; what serves stays");
+                let detail = format!("{}: {error}", repository.display());
+                feed.send_modify(|feed| {
+                    feed.status.note(false, Some(detail));
+                });
+            }
+        }
+        tokio::select! {
+            () = feed.closed() => return,
+            change = changes.changed() => if change.is_err() { return },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_files_are_documents() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for path in ["m/1", "m/2", "m/.3.packing-x", "m/v4", "n/1", "_routes", "_policies", ".git/1", "bad name/1"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        fs::write(root.join("m/5"), "a file, not a folder").unwrap();
+        fs::write(root.join("_routes/predict.toml"), "model = \"m\"\nversion = 1\n").unwrap();
+        fs::write(root.join("_routes/.predict.toml.swp"), "junk").unwrap();
+        fs::write(root.join("_policies/risk.toml"), "version = 1\n[values]\nreview = 0.5\n").unwrap();
+        let first = scan(root, &Documents::default()).unwrap();
+        let names: Vec<_> = first.releases.keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["m@1", "m@2", "n@1"]);
+        assert_eq!(first.refused.keys().collect::<Vec<_>>(), ["bad name", "releases/m/v4"]);
+        assert_eq!((first.routes.len(), first.policies.len()), (1, 1));
+
+        // Half written, then unreadable (not UTF-8): the old one stays. Removed: it goes.
+        for rubbish in [&b"version = "[..], &[0xff, 0xfe]] {
+            fs::write(root.join("_policies/risk.toml"), rubbish).unwrap();
+            let second = scan(root, &first).unwrap();
+            assert_eq!(second.policies, first.policies);
+            assert!(second.refused.contains_key("policies/risk"));
+        }
+        fs::remove_file(root.join("_policies/risk.toml")).unwrap();
+        fs::remove_dir(root.join("m/2")).unwrap();
+        let third = scan(root, &first).unwrap();
+        assert!(third.policies.is_empty() && third.releases.len() == 2);
+        assert!(scan(&root.join("absent"), &third).is_err());
+    }
+}
