@@ -23,7 +23,12 @@ fn ask(nodes: &[u64]) -> Value {
 
 /// Logits, scores and embedding as the server printed them: shortest text that reads back as the same bits.
 fn rows(answer: &Value) -> Vec<String> {
-    answer["results"].as_array().unwrap().iter().map(|r| format!("{} {} {}", r["logits"], r["scores"], r["embedding"])).collect()
+    answer["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| format!("{} {} {}", r["logits"], r["scores"], r["embedding"]))
+        .collect()
 }
 
 /// A repeatable shuffle (Fisher–Yates on a linear congruential generator).

@@ -23,7 +23,8 @@ fn puts_swap_and_an_etcd_that_is_gone_changes_nothing() {
         pack(BINARY, &mule_risk(version), &folder.path().join("repository"), "mule-risk", version);
     }
     let etcd = Etcd::start(folder.path());
-    let setup = Setup::new(BINARY, folder.path()).graph("transfers", &graph).set("SAGEHOST_ETCD_ENDPOINTS", &etcd.endpoint);
+    let setup =
+        Setup::new(BINARY, folder.path()).graph("transfers", &graph).set("SAGEHOST_ETCD_ENDPOINTS", &etcd.endpoint);
     let server = setup.start();
     let client = server.client();
     assert_eq!(client.get("/readyz").status, 503, "nothing is named in etcd yet, whatever lies in the folder");

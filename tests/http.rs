@@ -10,7 +10,8 @@ const PREDICT: &str = "/v1/graphsage/predict";
 fn serve(folder: &std::path::Path) -> Server {
     let graph = transfers_graph(BINARY, folder);
     pack(BINARY, &mule_risk(1), &folder.join("repository"), "mule-risk", 1);
-    let server = Setup::new(BINARY, folder).graph("transfers", &graph).set("SAGEHOST_SERVER_MAX_BODY_BYTES", "65536").start();
+    let server =
+        Setup::new(BINARY, folder).graph("transfers", &graph).set("SAGEHOST_SERVER_MAX_BODY_BYTES", "65536").start();
     server.wait_ready();
     server
 }
@@ -31,9 +32,27 @@ fn refusals_say_what_was_wrong_and_where() {
         (PREDICT, json!({ "nodes": [1], "return": ["wisdom"] }), 422, "invalid-field", json!("/return/0")),
         (PREDICT, json!({ "nodes": [1], "model": "other" }), 404, "not-found", json!("/model")),
         ("/v1/score", json!({ "user_id": 1, "features": [1.0] }), 422, "invalid-field", json!("/features")),
-        ("/v1/score", json!({ "user_id": 1, "features": { "colour": 1.0 } }), 422, "invalid-field", json!("/features/colour")),
-        ("/v1/score", json!({ "user_id": 1, "features": { "amount": "much" } }), 422, "invalid-field", json!("/features/amount")),
-        ("/v1/score", json!({ "user_id": 1, "features": { "amount": 1e300 } }), 422, "invalid-field", json!("/features/amount")),
+        (
+            "/v1/score",
+            json!({ "user_id": 1, "features": { "colour": 1.0 } }),
+            422,
+            "invalid-field",
+            json!("/features/colour"),
+        ),
+        (
+            "/v1/score",
+            json!({ "user_id": 1, "features": { "amount": "much" } }),
+            422,
+            "invalid-field",
+            json!("/features/amount"),
+        ),
+        (
+            "/v1/score",
+            json!({ "user_id": 1, "features": { "amount": 1e300 } }),
+            422,
+            "invalid-field",
+            json!("/features/amount"),
+        ),
         ("/v1/score", json!({ "features": {} }), 422, "missing-field", json!("/user_id")),
     ];
     for (path, body, status, code, field) in rows {
@@ -86,8 +105,11 @@ fn an_unknown_node_is_scored_from_what_the_request_brings() {
 
     let as_of = client.predict(&json!({ "nodes": [1] }))["as_of"].as_i64().unwrap();
     let edge = |src: u64| json!({ "relation": "received", "src": src, "dst": new, "time": as_of - 60_000, "columns": { "amount": 900.0 } });
-    let graph = |edges: Vec<Value>| json!({ "nodes": [{ "key": new, "features": { "age_days": 3.0 } }], "edges": edges });
-    let predict = |edges: Vec<Value>| client.predict(&json!({ "nodes": [new], "graph": graph(edges) }))["results"][0]["logits"].clone();
+    let graph =
+        |edges: Vec<Value>| json!({ "nodes": [{ "key": new, "features": { "age_days": 3.0 } }], "edges": edges });
+    let predict = |edges: Vec<Value>| {
+        client.predict(&json!({ "nodes": [new], "graph": graph(edges) }))["results"][0]["logits"].clone()
+    };
     let alone = predict(vec![]);
     let with_edges = predict(vec![edge(1), edge(2), edge(2)]);
     assert_ne!(alone, with_edges, "its edges count");
@@ -118,7 +140,11 @@ fn null_and_absent_mean_missing_and_a_list_is_as_good_as_names() {
     let release: toml::Table = std::fs::read_to_string(mule_risk(1).join("release.toml")).unwrap().parse().unwrap();
     let columns = ["node", "request"].map(|kind| release["schema"][kind].as_array().map_or(0, Vec::len));
     assert_eq!(score(json!(vec![Value::Null; columns[0] + columns[1]])), absent);
-    assert_ne!(score(json!({ "age_days": 1.0, "kyc_level": 0.0 })).0, absent.0, "what the request gives overrides the graph");
+    assert_ne!(
+        score(json!({ "age_days": 1.0, "kyc_level": 0.0 })).0,
+        absent.0,
+        "what the request gives overrides the graph"
+    );
 }
 
 #[test]
@@ -134,7 +160,9 @@ fn probes_metrics_and_shutdown() {
     }
     let _ = client.predict(&json!({ "nodes": [1] }));
     let text = admin.get("/metrics").text;
-    for name in ["sagehost_requests_total", "sagehost_request_duration_seconds_bucket", "sagehost_stage_duration_seconds_sum"] {
+    for name in
+        ["sagehost_requests_total", "sagehost_request_duration_seconds_bucket", "sagehost_stage_duration_seconds_sum"]
+    {
         assert!(text.contains(name), "{name} is missing from {text}");
     }
     assert_eq!(client.get("/admin/releases").status, 404, "management is not on the inference address");

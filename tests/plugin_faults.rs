@@ -2,8 +2,8 @@
 //! answered and `/livez` is.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sagehost_testkit::load::Load;
@@ -45,7 +45,10 @@ fn serve(folder: &Path, role: &str) -> Server {
         release["plugins"].as_table_mut().unwrap().insert(role.into(), toml::Value::Table(plugin));
         if role == "pre-processor" {
             // Its rule would judge prepared values that the fixture does not make.
-            release["plugins"].as_table_mut().unwrap().insert("post-processor".into(), "file = \"plugins/fixture-post-processor.wasm\"".parse::<toml::Table>().unwrap().into());
+            release["plugins"].as_table_mut().unwrap().insert(
+                "post-processor".into(),
+                "file = \"plugins/fixture-post-processor.wasm\"".parse::<toml::Table>().unwrap().into(),
+            );
         } else {
             release["plugins"].as_table_mut().unwrap().remove("pre-processor");
             fill_request_columns(&mut release);
@@ -53,7 +56,11 @@ fn serve(folder: &Path, role: &str) -> Server {
         release.to_string()
     });
     std::fs::remove_file(source.join("golden.json")).ok();
-    std::fs::write(source.join("golden.json"), "{\"format\": 1, \"graph\": {\"nodes\": [], \"edges\": {}}, \"examples\": []}").unwrap();
+    std::fs::write(
+        source.join("golden.json"),
+        "{\"format\": 1, \"graph\": {\"nodes\": [], \"edges\": {}}, \"examples\": []}",
+    )
+    .unwrap();
     pack(BINARY, &source, &folder.join("repository"), "mule-risk", 1);
     let server = Setup::new(BINARY, folder).graph("transfers", &graph).start();
     server.wait_ready();
@@ -84,10 +91,16 @@ fn each_fault_costs_its_own_request(role: &str) {
     assert_eq!(good.status, 200, "{}", good.text);
 
     // Others ask meanwhile, and a prober probes.
-    let load = Load::start(&server.address, "/v1/score", 50.0, |_| ask(0), |_, answer| match answer.status {
-        200 => Ok(()),
-        status => Err(format!("{status} {}", answer.text)),
-    });
+    let load = Load::start(
+        &server.address,
+        "/v1/score",
+        50.0,
+        |_| ask(0),
+        |_, answer| match answer.status {
+            200 => Ok(()),
+            status => Err(format!("{status} {}", answer.text)),
+        },
+    );
     let (stop, probe) = (Arc::new(AtomicBool::new(false)), server.client());
     let stopped = Arc::clone(&stop);
     let prober = std::thread::spawn(move || {
@@ -106,7 +119,11 @@ fn each_fault_costs_its_own_request(role: &str) {
             let answer = client.post("/v1/score", &ask(mode));
             assert_eq!(answer.json["code"], code, "round {round}, {name}: {}", answer.text);
             assert_eq!(answer.content_type, "application/problem+json");
-            assert!(answer.json["detail"].as_str().unwrap().contains("fixture"), "it names the plugin: {}", answer.text);
+            assert!(
+                answer.json["detail"].as_str().unwrap().contains("fixture"),
+                "it names the plugin: {}",
+                answer.text
+            );
             let limit = Duration::from_millis(CALL_MS) + GRACE;
             assert!(started.elapsed() < limit, "{name} took {:?}", started.elapsed());
         }
@@ -138,7 +155,10 @@ fn a_lying_sampler_is_caught() {
         let source = edited(&mule_risk(1), &folder.path().join("source"), |text| {
             let mut release: toml::Table = text.parse().expect("release.toml");
             let plugin = format!("file = \"plugins/fixture-sampler.wasm\"\nsettings = {{ mode = \"{mode}\" }}");
-            release["plugins"].as_table_mut().unwrap().insert("sampler".into(), plugin.parse::<toml::Table>().unwrap().into());
+            release["plugins"]
+                .as_table_mut()
+                .unwrap()
+                .insert("sampler".into(), plugin.parse::<toml::Table>().unwrap().into());
             release.to_string()
         });
         pack(BINARY, &source, &folder.path().join("repository"), "mule-risk", 1);

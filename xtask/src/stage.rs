@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use sagehost_examples::{bitcoin, cora, data, transfers};
+use sagehost_examples::data::Finder;
+use sagehost_examples::{bitcoin, cora, transfers};
 
 use crate::paths;
 use crate::run::{output, run, step};
@@ -88,14 +89,10 @@ impl Stage {
                 println!("{} accounts, {} transfers, {} mules in rings", made.accounts, made.transfers, made.mules);
             }
             Example::BitcoinOtc => {
-                let found = data::bitcoin_otc()?;
-                println!("data: {}", found.display());
-                bitcoin::convert(&found, &tables)?;
+                bitcoin::convert(&Finder::usual(&paths::root()), &tables)?;
             }
             Example::Cora => {
-                let found = data::cora()?;
-                println!("data: {}", found.display());
-                cora::convert(&found, &tables)?;
+                cora::convert(&Finder::usual(&paths::root()), &tables)?;
             }
         }
         let (description, out) = (tables.join("graph.toml"), self.folder.join("graph"));

@@ -1,7 +1,7 @@
 //! The commands, one file each.
 
-pub mod graph;
-pub mod plugin;
-pub mod predict;
-pub mod release;
-pub mod serve;
+pub(crate) mod graph;
+pub(crate) mod plugin;
+pub(crate) mod predict;
+pub(crate) mod release;
+pub(crate) mod serve;

@@ -14,13 +14,13 @@ use sagehost_types::ids::valid_name;
 use source::{Place, Values};
 
 /// One configuration key.
-pub struct Key {
+pub(crate) struct Key {
     /// Its name in the file: `section.name`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The value when none is given; `None` where the key is required or has no default.
-    pub default: Option<&'static str>,
+    pub(crate) default: Option<&'static str>,
     /// What it is for, in one line.
-    pub doc: &'static str,
+    pub(crate) doc: &'static str,
 }
 
 const fn key(name: &'static str, default: Option<&'static str>, doc: &'static str) -> Key {
@@ -28,7 +28,7 @@ const fn key(name: &'static str, default: Option<&'static str>, doc: &'static st
 }
 
 /// Every key there is.
-pub const KEYS: &[Key] = &[
+pub(crate) const KEYS: &[Key] = &[
     key("server.listen", Some("127.0.0.1:8080"), "Address of the inference API."),
     key("server.admin_listen", Some("127.0.0.1:8081"), "Address of the management pages: probes, metrics, releases."),
     key("server.max_body_bytes", Some("4194304"), "Largest request body; over it 413."),
@@ -36,13 +36,33 @@ pub const KEYS: &[Key] = &[
     key("server.io_threads", Some("1"), "Threads that read and write the network. They never compute."),
     key("server.shutdown_ms", Some("10000"), "Longest wait for accepted requests when the server is asked to stop."),
     key("engine.backend", Some("auto"), "`cpu`, `wgpu`, or `auto`: wgpu where there is a GPU, else cpu."),
-    key("engine.adapter", Some(""), "Part of the name of the GPU to use; empty takes the first. Naming one allows a software adapter."),
+    key(
+        "engine.adapter",
+        Some(""),
+        "Part of the name of the GPU to use; empty takes the first. Naming one allows a software adapter.",
+    ),
     key("engine.threads", Some("0"), "Compute threads, and as many guest threads; 0 means one per core."),
-    key("graphs", Some(""), "Graph snapshots by name, as `[graphs]` with `name = \"folder\"` (in the environment: `name=folder,name=folder`)."),
+    key(
+        "graphs",
+        Some(""),
+        "Graph snapshots by name, as `[graphs]` with `name = \"folder\"` (in the environment: `name=folder,name=folder`).",
+    ),
     key("repository.folder", None, "The model repository: `<model>/<version>/`, `_routes/`, `_policies/`. Watched."),
-    key("repository.settle_ms", Some("2000"), "How long a release folder that does not match its manifest must be left unchanged before it is rejected."),
-    key("repository.state", Some(""), "File that keeps the last good state, from which a start without etcd serves; empty: `.sagehost-state.json` in the repository."),
-    key("etcd.endpoints", Some(""), "etcd servers, such as `http://127.0.0.1:2379`; empty: the folder alone decides what is live."),
+    key(
+        "repository.settle_ms",
+        Some("2000"),
+        "How long a release folder that does not match its manifest must be left unchanged before it is rejected.",
+    ),
+    key(
+        "repository.state",
+        Some(""),
+        "File that keeps the last good state, from which a start without etcd serves; empty: `.sagehost-state.json` in the repository.",
+    ),
+    key(
+        "etcd.endpoints",
+        Some(""),
+        "etcd servers, such as `http://127.0.0.1:2379`; empty: the folder alone decides what is live.",
+    ),
     key("etcd.prefix", Some("/sagehost/"), "Prefix of the documents' keys."),
     key("etcd.user", Some(""), "User name, where etcd asks for one."),
     key("etcd.password", Some(""), "Its password; better given by the environment."),
@@ -52,7 +72,7 @@ pub const KEYS: &[Key] = &[
 
 /// Which engine to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendChoice {
+pub(crate) enum BackendChoice {
     /// A GPU where there is one, else the CPU.
     Auto,
     /// The CPU.
@@ -63,65 +83,69 @@ pub enum BackendChoice {
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub(crate) struct Config {
     /// `server.listen`.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// `server.admin_listen`.
-    pub admin_listen: SocketAddr,
+    pub(crate) admin_listen: SocketAddr,
     /// `server.max_body_bytes`.
-    pub max_body_bytes: usize,
+    pub(crate) max_body_bytes: usize,
     /// `server.max_connections`.
-    pub max_connections: usize,
+    pub(crate) max_connections: usize,
     /// `server.io_threads`.
-    pub io_threads: usize,
+    pub(crate) io_threads: usize,
     /// `server.shutdown_ms`.
-    pub shutdown: Duration,
+    pub(crate) shutdown: Duration,
     /// `engine.backend`.
-    pub backend: BackendChoice,
+    pub(crate) backend: BackendChoice,
     /// `engine.adapter`.
-    pub adapter: Option<String>,
+    pub(crate) adapter: Option<String>,
     /// `engine.threads`, resolved.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// `graphs`.
-    pub graphs: BTreeMap<String, PathBuf>,
+    pub(crate) graphs: BTreeMap<String, PathBuf>,
     /// `repository.folder`.
-    pub repository: PathBuf,
+    pub(crate) repository: PathBuf,
     /// `repository.settle_ms`.
-    pub settle: Duration,
+    pub(crate) settle: Duration,
     /// `repository.state`, resolved.
-    pub state: PathBuf,
+    pub(crate) state: PathBuf,
     /// `etcd.*`.
-    pub etcd: Option<EtcdConfig>,
+    pub(crate) etcd: Option<EtcdConfig>,
     /// `log.level`.
-    pub log_level: String,
+    pub(crate) log_level: String,
     /// `log.format` is `json`.
-    pub log_json: bool,
+    pub(crate) log_json: bool,
 }
 
 /// How to reach etcd.
 #[derive(Clone, PartialEq)]
-pub struct EtcdConfig {
+pub(crate) struct EtcdConfig {
     /// `etcd.endpoints`.
-    pub endpoints: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
     /// `etcd.prefix`.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// `etcd.user` and `etcd.password`.
-    pub login: Option<(String, String)>,
+    pub(crate) login: Option<(String, String)>,
 }
 
 impl fmt::Debug for EtcdConfig {
     /// Leaves the password out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.login.as_ref().map(|(user, _)| user);
-        f.debug_struct("EtcdConfig").field("endpoints", &self.endpoints).field("prefix", &self.prefix).field("user", &user).finish_non_exhaustive()
+        f.debug_struct("EtcdConfig")
+            .field("endpoints", &self.endpoints)
+            .field("prefix", &self.prefix)
+            .field("user", &user)
+            .finish_non_exhaustive()
     }
 }
 
 /// Everything that is wrong with a configuration.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ConfigError {
+pub(crate) struct ConfigError {
     /// One line a problem, each with its place.
-    pub problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl fmt::Display for ConfigError {
@@ -138,7 +162,10 @@ impl Config {
     ///
     /// # Errors
     /// Every problem at once: unreadable file, bad TOML, unknown keys, bad values.
-    pub fn read(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+    pub(crate) fn read(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
         let text = match file {
             None => None,
             Some(path) => match std::fs::read_to_string(path) {
@@ -158,7 +185,8 @@ impl Config {
         let state = values.path("repository.state");
         let config = Self {
             listen: values.get("server.listen", |t| t.parse().map_err(|_| "an address such as 127.0.0.1:8080")),
-            admin_listen: values.get("server.admin_listen", |t| t.parse().map_err(|_| "an address such as 127.0.0.1:8081")),
+            admin_listen: values
+                .get("server.admin_listen", |t| t.parse().map_err(|_| "an address such as 127.0.0.1:8081")),
             max_body_bytes: values.number("server.max_body_bytes", 1024, 1 << 30),
             max_connections: values.number("server.max_connections", 1, 1 << 20),
             io_threads: values.number("server.io_threads", 1, 256),
@@ -213,7 +241,10 @@ fn etcd(values: &mut Values) -> Option<EtcdConfig> {
     let endpoints: Vec<String> = values.list("etcd.endpoints").into_iter().map(|(text, _)| text).collect();
     for endpoint in &endpoints {
         if !endpoint.starts_with("http://") {
-            values.problem("etcd.endpoints", &format!("`{endpoint}` does not begin with http:// (TLS to etcd is not built in)"));
+            values.problem(
+                "etcd.endpoints",
+                &format!("`{endpoint}` does not begin with http:// (TLS to etcd is not built in)"),
+            );
         }
     }
     let prefix = values.text("etcd.prefix").unwrap_or_default();
@@ -233,13 +264,13 @@ fn etcd(values: &mut Values) -> Option<EtcdConfig> {
 
 /// The environment variable that overrides a key.
 #[must_use]
-pub fn variable(key: &str) -> String {
+pub(crate) fn variable(key: &str) -> String {
     format!("SAGEHOST_{}", key.replace('.', "_").to_uppercase())
 }
 
 /// `docs/configuration.md`, made from [`KEYS`].
 #[must_use]
-pub fn documentation() -> String {
+pub(crate) fn documentation() -> String {
     use fmt::Write as _;
     let mut text = String::from(
         "# Configuration\n\n`sagehost serve --config FILE` reads TOML; the environment overrides each key. Paths in the file are relative to\n\

@@ -11,7 +11,11 @@ use clap::Parser;
 
 /// Serves GraphSAGE and risk-score models whose business logic is WebAssembly components.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.\nFirst steps: `cargo xtask demo` in the repository, or docs/ there.")]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.\nFirst steps: `cargo xtask demo` in the repository, or docs/ there."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -10,9 +10,9 @@ use sagehost_types::Fault;
 use tokio::sync::watch;
 
 /// Inference over whatever is live.
-pub struct Service {
+pub(crate) struct Service {
     /// The one place where requests and rollouts meet.
-    pub table: Arc<LiveTable>,
+    pub(crate) table: Arc<LiveTable>,
 }
 
 impl Inference for Service {
@@ -25,7 +25,8 @@ impl Inference for Service {
         let table = self.table.load();
         let default = table.route(Endpoint::Predict, None).ok();
         let latest = table.models.values().filter_map(|versions| versions.last_key_value().map(|(_, live)| live));
-        let others = latest.filter(|live| default.as_ref().is_none_or(|d| d.release.id().model != live.release.id().model));
+        let others =
+            latest.filter(|live| default.as_ref().is_none_or(|d| d.release.id().model != live.release.id().model));
         let models: Vec<_> = default.iter().chain(others).map(|live| model_health(live)).collect();
         Health { ready: !models.is_empty(), models }
     }
@@ -46,11 +47,11 @@ fn model_health(live: &Live) -> ModelHealth {
 }
 
 /// The rollout's state, as it last said.
-pub struct RolloutPages(pub watch::Receiver<Status>);
+pub(crate) struct RolloutPages(pub(crate) watch::Receiver<Arc<Status>>);
 
 impl Admin for RolloutPages {
     fn releases(&self) -> serde_json::Value {
         // A status is plain data: it always has a JSON form.
-        serde_json::to_value(&*self.0.borrow()).unwrap_or_default()
+        serde_json::to_value(&**self.0.borrow()).unwrap_or_default()
     }
 }

@@ -11,11 +11,11 @@ use sagehost_rollout::{PolicyDoc, RouteDoc, Target, VersionChoice};
 use sagehost_telemetry::{Label, LiveRelease};
 
 /// See the module.
-pub struct ServerTarget {
+pub(crate) struct ServerTarget {
     /// What releases are loaded with.
-    pub runtime: Runtime,
+    pub(crate) runtime: Runtime,
     /// Where they are published.
-    pub table: Arc<LiveTable>,
+    pub(crate) table: Arc<LiveTable>,
 }
 
 impl Target for ServerTarget {

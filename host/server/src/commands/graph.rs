@@ -8,7 +8,7 @@ use sagehost_graph::snapshot::Snapshot;
 
 /// Build and look at graph snapshots.
 #[derive(clap::Subcommand)]
-pub enum Graph {
+pub(crate) enum Graph {
     /// Import CSV files, described by a graph.toml, into a snapshot.
     ///
     /// Example: sagehost graph build examples/transfers/data/graph.toml --out transfers.graph
@@ -36,7 +36,7 @@ pub enum Graph {
 ///
 /// # Errors
 /// Where files cannot be read or written, or hold what they should not; the message names file and line.
-pub fn run(command: &Graph) -> anyhow::Result<()> {
+pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
     match command {
         Graph::Build { config, out, quiet } => {
             let started = Instant::now();
@@ -54,7 +54,10 @@ pub fn run(command: &Graph) -> anyhow::Result<()> {
                 summary.version,
                 edges as f64 / seconds.max(1e-9)
             );
-            println!("next: name it under [graphs] in the server's configuration, or look at it with `sagehost graph info {}`", out.display());
+            println!(
+                "next: name it under [graphs] in the server's configuration, or look at it with `sagehost graph info {}`",
+                out.display()
+            );
         }
         Graph::Info { folder, verify } => {
             let snapshot = Snapshot::open(folder)?;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 /// Look at plugins.
 #[derive(clap::Subcommand)]
-pub enum Plugin {
+pub(crate) enum Plugin {
     /// Print a component's role, WIT version, imports, size and digest. Nothing of it is run.
     ///
     /// Example: sagehost plugin inspect target/plugins/risk-decision.wasm
@@ -20,7 +20,7 @@ pub enum Plugin {
 ///
 /// # Errors
 /// Where the file cannot be read or is not a component that this host can run.
-pub fn run(command: &Plugin) -> anyhow::Result<()> {
+pub(crate) fn run(command: &Plugin) -> anyhow::Result<()> {
     let Plugin::Inspect { file } = command;
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let found = sagehost_plugin::inspect(&bytes).with_context(|| file.display().to_string())?;

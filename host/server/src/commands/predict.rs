@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 ///   sagehost predict --score --feature amount=950 --feature hour=3 17
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct Predict {
+pub(crate) struct Predict {
     /// Keys of the nodes to ask about.
     #[arg(required = true)]
     nodes: Vec<String>,
@@ -44,11 +44,13 @@ pub struct Predict {
 ///
 /// # Errors
 /// Where the server cannot be reached or refuses; the message says what it said.
-pub fn run(args: &Predict) -> anyhow::Result<()> {
-    let (path, body) = if args.score { ("/v1/score", score_body(args)?) } else { ("/v1/graphsage/predict", predict_body(args)) };
+pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
+    let (path, body) =
+        if args.score { ("/v1/score", score_body(args)?) } else { ("/v1/graphsage/predict", predict_body(args)) };
     let address = format!("{}{path}", args.server.trim_end_matches('/'));
     // A refusal is an answer with a body worth reading, not a transport error.
-    let settings = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(30)));
+    let settings =
+        ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(30)));
     let agent = ureq::Agent::new_with_config(settings.build());
     let started = Instant::now();
     let mut response = agent
@@ -92,7 +94,8 @@ fn score_body(args: &Predict) -> anyhow::Result<Value> {
     let [user] = args.nodes.as_slice() else { bail!("--score asks about one user; {} were named", args.nodes.len()) };
     let mut features = serde_json::Map::new();
     for feature in &args.features {
-        let (name, value) = feature.split_once('=').with_context(|| format!("--feature `{feature}` is not NAME=VALUE"))?;
+        let (name, value) =
+            feature.split_once('=').with_context(|| format!("--feature `{feature}` is not NAME=VALUE"))?;
         let value = match value {
             "" | "null" => Value::Null,
             text => json!(text.parse::<f64>().with_context(|| format!("--feature `{feature}`: not a number"))?),
@@ -146,7 +149,12 @@ fn print(answer: &Value, elapsed: Duration) {
         println!("{line}");
     }
     let release = format!("{}@{}", text(&answer["model"]), text(&answer["version"]));
-    println!("release {release}, graph {}, as of {}, {:.1} ms", text(&answer["graph_version"]), text(&answer["as_of"]), elapsed.as_secs_f64() * 1e3);
+    println!(
+        "release {release}, graph {}, as of {}, {:.1} ms",
+        text(&answer["graph_version"]),
+        text(&answer["as_of"]),
+        elapsed.as_secs_f64() * 1e3
+    );
 }
 
 #[cfg(test)]

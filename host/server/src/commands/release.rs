@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Pack and check releases.
 #[derive(clap::Subcommand)]
-pub enum Release {
+pub(crate) enum Release {
     /// Check a packed release: manifest, digests, release.toml, golden examples' form.
     ///
     /// Example: sagehost release check models/mule-risk/1
@@ -42,7 +42,7 @@ pub enum Release {
 ///
 /// # Errors
 /// Everything that is wrong with the release, together.
-pub fn run(command: &Release) -> anyhow::Result<()> {
+pub(crate) fn run(command: &Release) -> anyhow::Result<()> {
     match command {
         Release::Check { folder } => {
             let checked = sagehost_release::pack::check(folder)?;
@@ -54,7 +54,10 @@ pub fn run(command: &Release) -> anyhow::Result<()> {
         Release::Pack { source, repository, model, version, plugins, salt } => {
             let id = sagehost_release::pack::pack(source, repository, model, *version, plugins, salt.clone())?;
             println!("{id} {} is in {}", id.digest, repository.join(model).join(version.to_string()).display());
-            println!("a server that watches {} takes it now; with etcd, put releases/{model}/{version}", repository.display());
+            println!(
+                "a server that watches {} takes it now; with etcd, put releases/{model}/{version}",
+                repository.display()
+            );
         }
     }
     Ok(())

@@ -34,10 +34,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    pub(super) fn collect(
-        file: Option<(&Path, &str)>,
-        environment: impl Iterator<Item = (String, String)>,
-    ) -> Self {
+    pub(super) fn collect(file: Option<(&Path, &str)>, environment: impl Iterator<Item = (String, String)>) -> Self {
         let mut values = Self { given: BTreeMap::new(), problems: Vec::new() };
         if let Some((path, text)) = file {
             values.read_file(path, text);
@@ -73,11 +70,13 @@ impl Values {
 
     fn flatten(&mut self, path: &Path, text: &str, prefix: &str, table: &DeTable<'_>) {
         for (name, value) in table {
-            let key = if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
+            let key =
+                if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
             let place = Place::File { path: path.to_path_buf(), line: line_of(text, name.span().start) };
             match value.get_ref() {
                 DeValue::Table(graphs) if key == "graphs" => {
-                    let entries: Vec<String> = graphs.iter().map(|(n, v)| format!("{}={}", n.get_ref(), leaf(v))).collect();
+                    let entries: Vec<String> =
+                        graphs.iter().map(|(n, v)| format!("{}={}", n.get_ref(), leaf(v))).collect();
                     self.given.insert(key, (entries.join(","), place));
                 }
                 DeValue::Table(inner) => self.flatten(path, text, &key, inner),

@@ -59,7 +59,8 @@ fn bad_toml_names_its_line() {
 
 #[test]
 fn a_password_is_never_printed() {
-    let text = "[repository]\nfolder = \"m\"\n[etcd]\nendpoints = [\"http://a:1\"]\nuser = \"u\"\npassword = \"hunter2\"";
+    let text =
+        "[repository]\nfolder = \"m\"\n[etcd]\nendpoints = [\"http://a:1\"]\nuser = \"u\"\npassword = \"hunter2\"";
     assert!(!format!("{:?}", parse(text, &[]).unwrap()).contains("hunter2"));
 }
 
@@ -67,5 +68,9 @@ fn a_password_is_never_printed() {
 fn the_documentation_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let on_disk = std::fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(on_disk, documentation(), "run `cargo run --release -p sagehost -- serve --print-config-docs > docs/configuration.md`");
+    assert_eq!(
+        on_disk,
+        documentation(),
+        "run `cargo run --release -p sagehost -- serve --print-config-docs > docs/configuration.md`"
+    );
 }
