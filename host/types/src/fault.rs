@@ -47,6 +47,8 @@ codes! {
     TooLarge = "too-large", 413, 8, "The request is too large";
     /// The content type is not JSON.
     UnsupportedMediaType = "unsupported-media-type", 415, 3, "This content type is not understood";
+    /// The body did not arrive in time.
+    RequestTimeout = "request-timeout", 408, 4, "The request took too long to arrive";
     /// A queue is full.
     Overloaded = "overloaded", 429, 8, "Too many requests are waiting";
     /// The deadline passed before there was an answer.
