@@ -94,28 +94,27 @@ fn own_interface(name: &str) -> Option<(&str, &str)> {
     Some(rest.split_once('@').unwrap_or((rest, "")))
 }
 
-/// Refuses versions that this host does not run; the version found otherwise.
+/// Refuses versions that this host does not run. Of the others the newest: imports and exports of one build agree, and if
+/// not, the newest is what the plugin needs.
 fn check_versions<'a>(names: impl Iterator<Item = &'a String>) -> Result<String, LoadError> {
-    let mut found = String::new();
+    let mut newest = None;
     for name in names {
         let Some((_, version)) = own_interface(name) else { continue };
-        if !supported(version) {
+        let Some(patch) = supported(version) else {
             return Err(LoadError::UnknownVersion {
                 interface: name.clone(),
                 found: range(version),
                 supported: SUPPORTED,
             });
-        }
-        // The newest that is named: imports and exports of one build agree, and if not, the newest is what it needs.
-        if found.as_str() < version {
-            version.clone_into(&mut found);
-        }
+        };
+        newest = newest.max(Some(patch));
     }
-    Ok(found)
+    Ok(newest.map_or_else(String::new, |patch| format!("0.1.{patch}")))
 }
 
-fn supported(version: &str) -> bool {
-    version.strip_prefix("0.1.").is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|b| b.is_ascii_digit()))
+/// The patch number of a version that this host runs.
+fn supported(version: &str) -> Option<u32> {
+    version.strip_prefix("0.1.").filter(|patch| patch.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
 /// The range of versions compatible with `version`, as in semantic versioning.
@@ -171,11 +170,13 @@ mod tests {
     #[test]
     fn versions_and_ranges() {
         for good in ["0.1.0", "0.1.12"] {
-            assert!(supported(good), "{good}");
+            assert!(supported(good).is_some(), "{good}");
         }
         for bad in ["", "0.1", "0.1.", "0.1.0-rc1", "0.10.0", "1.1.0", "0.2.0"] {
-            assert!(!supported(bad), "{bad}");
+            assert!(supported(bad).is_none(), "{bad}");
         }
+        let names = ["sagehost:plugin/log@0.1.9", "sagehost:plugin/types@0.1.10", "a:b/c@9.0.0"].map(str::to_owned);
+        assert_eq!(check_versions(names.iter()).unwrap(), "0.1.10");
         assert_eq!(range("0.2.3"), "0.2.x");
         assert_eq!(range("1.4.0"), "1.x");
         assert_eq!(range(""), "without a version");

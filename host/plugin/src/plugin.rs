@@ -213,7 +213,7 @@ impl Plugin {
         match answer {
             Ok(answer) => {
                 lease.instance = Some(instance);
-                answer.map_err(guest_failure)
+                answer.map_err(|GuestError { kind, message }| (kind, cut(&message, MESSAGE_BYTES).to_owned()))
             }
             Err(error) => {
                 self.counters.discarded();
@@ -235,13 +235,17 @@ impl Plugin {
         });
         // The clock only says when to look: how many ticks have passed depends on how busy the machine is.
         store.epoch_deadline_callback(|store| Ok(UpdateDeadline::Continue(ticks(store.data().remaining()?))));
-        let failed = |error: wasmtime::Error| {
+        let failed = |error: &wasmtime::Error| {
             self.counters.discarded();
-            failure::describe(&error, start)
+            failure::describe(error, start)
         };
-        arm(&mut store, end, None).map_err(|error| failed(error.into()))?;
-        let guest = self.compiled.program.instantiate(&mut store).map_err(failed)?;
-        match guest.configure(&mut store, &self.config.settings).map_err(failed)? {
+        arm(&mut store, end, None).map_err(|error| failed(&error.into()))?;
+        let guest = self.compiled.program.instantiate(&mut store).map_err(|error| match failed(&error) {
+            // Nothing was answered yet: the types of its exports are not the contract's.
+            (ErrorKind::BadOutput, _) => (ErrorKind::Internal, format!("no instance could be made: {error:#}")),
+            failure => failure,
+        })?;
+        match guest.configure(&mut store, &self.config.settings).map_err(|error| failed(&error))? {
             Ok(()) => Ok(Instance { store, guest }),
             Err(reason) => {
                 self.counters.discarded();
@@ -276,8 +280,4 @@ fn arm(store: &mut Store<State>, end: Instant, graph: Option<GraphAccess>) -> Re
 
 fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX / 2)
-}
-
-fn guest_failure(error: GuestError) -> Failure {
-    (error.kind, cut(&error.message, MESSAGE_BYTES).to_owned())
 }

@@ -44,7 +44,7 @@ fn resolve(patch: impl Fn(&str) -> String, extra: &str) -> (Resolve, Vec<wit_par
     let mut map = wit_parser::SourceMap::default();
     for file in WIT {
         let text = std::fs::read_to_string(folder.join(file)).unwrap();
-        map.push_str(file, &patch(&text));
+        map.push_str(file, patch(&text));
     }
     let mut resolve = Resolve::default();
     let group = map.parse().map_err(|(_, error)| error).unwrap();
@@ -329,6 +329,13 @@ pub(crate) fn pre_processor_of_other_types() -> Vec<u8> {
     let import = r#"(import "sagehost:plugin/log@0.1.0" "write" (func $write (param i32)))
       (func $log (param i32 i32 i32) (call $write (local.get 0)))"#;
     encode(&format!("(module {import} {PRELUDE} {PRE_PROCESSOR})"), "pre-processor", other, "")
+}
+
+/// A pre-processor whose `prepare` answers with other numbers than the contract's.
+pub(crate) fn pre_processor_of_other_answers() -> Vec<u8> {
+    let other =
+        |text: &str| text.replace("request: request) -> result<list<f32>", "request: request) -> result<list<u32>");
+    encode(&format!("(module {LOG} {PRELUDE} {PRE_PROCESSOR})"), "pre-processor", other, "")
 }
 
 /// A component of a world that has nothing to do with sagehost.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use sagehost_plugin::{LoadError, PluginHost, Role, inspect};
+use sagehost_plugin::{ErrorKind, LoadError, Plugin, PluginHost, Role, inspect};
 use sagehost_types::Digest;
 
-use crate::{components, load};
+use crate::{components, config, load};
 
 #[test]
 fn a_plugin_is_inspected_without_an_engine() {
@@ -55,6 +55,16 @@ fn what_cannot_run_here_is_refused_with_its_reason() {
 
     let error = refused(&components::pre_processor_of_other_types(), role);
     assert!(matches!(error, LoadError::Mismatch { .. }), "{error}");
+}
+
+#[test]
+fn exports_of_other_types_are_found_out_by_the_first_instance() {
+    let host = PluginHost::new().unwrap();
+    let compiled = load(&host, &components::pre_processor_of_other_answers(), Role::PreProcessor);
+    let error = Plugin::new(&host, compiled, config("fixture")).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Internal, "{error}");
+    assert!(error.message.contains("no instance could be made") && error.message.contains("type"), "{error}");
+    assert_eq!(host.instances_live(), 0);
 }
 
 #[test]
