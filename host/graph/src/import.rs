@@ -133,8 +133,8 @@ pub fn build(config_path: &Path, out_dir: &Path, progress: &mut dyn Progress) ->
     let plan = Plan::new(config_path, &config)?;
     let mut builder = MemoryBuilder::new(plan.schema.clone())?;
     let nodes_file = match (&config.nodes, &plan.nodes) {
-        (NodesConfig::File { id, features, .. }, Some(file)) => {
-            nodes::read(file, id, features, config.key, &mut builder, progress)?;
+        (NodesConfig::File(nodes), Some(file)) => {
+            nodes::read(file, nodes, config.key, &mut builder, progress)?;
             Some(file.path.as_path())
         }
         _ => None,
@@ -199,8 +199,9 @@ impl Plan {
         };
         let nodes = match &config.nodes {
             NodesConfig::FromEdges => None,
-            NodesConfig::File { source, id, features } => {
-                open(source, std::iter::once(id).chain(features.columns()).collect(), &mut problems)
+            NodesConfig::File(nodes) => {
+                let columns = std::iter::once(&nodes.id).chain(nodes.features.columns()).collect();
+                open(&nodes.source, columns, &mut problems)
             }
         };
         let relations: Vec<_> =
@@ -209,7 +210,7 @@ impl Plan {
             key_type: config.key,
             features: match &config.nodes {
                 NodesConfig::FromEdges => Vec::new(),
-                NodesConfig::File { features, .. } => features.names(),
+                NodesConfig::File(nodes) => nodes.features.names(),
             },
             relations: config.relations.iter().map(RelationConfig::schema).collect(),
         };

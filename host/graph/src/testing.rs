@@ -41,13 +41,13 @@ impl RawGraph {
         }
     }
 
-    pub(crate) fn features(&self, node: Node) -> [f32; 2] {
+    pub(crate) fn features(node: Node) -> [f32; 2] {
         [node as f32 + 0.5, if node % 3 == 1 { f32::NAN } else { -(node as f32) }]
     }
 
     pub(crate) fn build(&self) -> MemoryGraph {
         let nodes: Vec<_> = (0..self.nodes)
-            .map(|node| MemoryNode { key: self.key(node), features: self.features(node).to_vec() })
+            .map(|node| MemoryNode { key: self.key(node), features: Self::features(node).to_vec() })
             .collect();
         let edges: Vec<_> = self
             .edges

@@ -39,11 +39,15 @@ pub(super) struct CsvSource {
 pub(super) enum NodesConfig {
     /// Nodes are the keys seen in edges.
     FromEdges,
-    File {
-        source: CsvSource,
-        id: Text,
-        features: FeaturesConfig,
-    },
+    File(Box<NodesFile>),
+}
+
+/// The nodes file and what to read of it.
+#[derive(Debug)]
+pub(super) struct NodesFile {
+    pub(super) source: CsvSource,
+    pub(super) id: Text,
+    pub(super) features: FeaturesConfig,
 }
 
 #[derive(Debug)]
@@ -291,7 +295,7 @@ impl Reader<'_> {
             (_, None) => Some(FeaturesConfig::Columns(self.texts(table, "features").unwrap_or_default())),
             (None, Some(_)) => self.indices(table),
         };
-        Some(NodesConfig::File { source: source?, id: id?, features: features? })
+        Some(NodesConfig::File(Box::new(NodesFile { source: source?, id: id?, features: features? })))
     }
 
     fn indices(&mut self, table: &Table<'_, '_>) -> Option<FeaturesConfig> {

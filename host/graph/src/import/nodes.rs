@@ -1,7 +1,7 @@
 //! The nodes file.
 
 use super::Progress;
-use super::config::{FeaturesConfig, Text};
+use super::config::{FeaturesConfig, NodesFile};
 use super::csv_file::{CsvFile, Row};
 use super::values;
 use crate::error::GraphError;
@@ -11,19 +11,19 @@ use crate::schema::KeyType;
 /// Reads every node; dense ids follow the file's order.
 pub(super) fn read(
     file: &CsvFile,
-    id: &Text,
-    features: &FeaturesConfig,
+    nodes: &NodesFile,
     key_type: KeyType,
     builder: &mut MemoryBuilder,
     progress: &mut dyn Progress,
 ) -> Result<(), GraphError> {
-    let id = file.known(&id.text)?;
-    let columns = features.columns().iter().map(|column| file.known(&column.text)).collect::<Result<Vec<_>, _>>()?;
+    let id = file.known(&nodes.id.text)?;
+    let columns =
+        nodes.features.columns().iter().map(|column| file.known(&column.text)).collect::<Result<Vec<_>, _>>()?;
     let mut values = Vec::new();
     file.rows("nodes", progress, |row| {
         let key = values::key(row.text(id)?, key_type).map_err(|detail| row.bad(id, detail))?;
         values.clear();
-        match features {
+        match &nodes.features {
             FeaturesConfig::Columns(_) => {
                 for &column in &columns {
                     values.push(values::feature(row.text(column)?).map_err(|detail| row.bad(column, detail))?);

@@ -11,8 +11,8 @@ use crate::testing::{RawGraph, graphs_and_frontiers};
 const OWN: f64 = 0.75;
 const MEAN: [f64; 2] = [0.5, -0.25];
 
-fn input(raw: &RawGraph, node: Node) -> f64 {
-    f64::from(raw.features(node)[0])
+fn input(node: Node) -> f64 {
+    f64::from(RawGraph::features(node)[0])
 }
 
 /// A destination's row from its own row and its neighbours' rows by relation.
@@ -23,8 +23,8 @@ fn combine(own: f64, neighbours: &[(u32, Vec<f64>)], layer: usize) -> f64 {
 }
 
 /// Evaluates the assembled layers.
-fn evaluate(raw: &RawGraph, assembled: &Assembled) -> Vec<f64> {
-    let mut rows: Vec<f64> = assembled.inputs.iter().map(|&(node, _)| input(raw, node)).collect();
+fn evaluate(assembled: &Assembled) -> Vec<f64> {
+    let mut rows: Vec<f64> = assembled.inputs.iter().map(|&(node, _)| input(node)).collect();
     for (number, layer) in assembled.layers.iter().enumerate() {
         assert_eq!(layer.num_src, rows.len());
         assert_eq!(layer.dst_rows.len(), layer.num_dst);
@@ -47,7 +47,6 @@ fn evaluate(raw: &RawGraph, assembled: &Assembled) -> Vec<f64> {
 
 /// The same by recursion, sampling each node for itself: layer `layer` of `node`, whose draws are of hop `hop`.
 struct Recursion<'a> {
-    raw: &'a RawGraph,
     graph: &'a MemoryGraph,
     hops: &'a [Hop],
     growth: Growth,
@@ -56,7 +55,7 @@ struct Recursion<'a> {
 impl Recursion<'_> {
     /// The row of (node, as-of) that comes out of layer `layer - 1`, at this depth.
     fn row(&self, node: Node, as_of: TimeMs, layer: usize, depth: usize) -> f64 {
-        let Some(below) = layer.checked_sub(1) else { return input(self.raw, node) };
+        let Some(below) = layer.checked_sub(1) else { return input(node) };
         // Which hop's draw: this layer's for `resample`, that of the entry's own depth for `reuse`.
         let deepest = self.hops.len() - layer;
         let hop = match self.growth {
@@ -100,8 +99,8 @@ proptest! {
         let graph = raw.build();
         let blocks = sample_hops(&graph, "s", &seeds, &hops, growth, sampling::Strategy::Uniform).unwrap();
         let assembled = assemble(&seeds, &hops, growth, &blocks).unwrap();
-        let got = evaluate(&raw, &assembled);
-        let recursion = Recursion { raw: &raw, graph: &graph, hops: &hops, growth };
+        let got = evaluate(&assembled);
+        let recursion = Recursion { graph: &graph, hops: &hops, growth };
         for ((node, as_of), got) in seeds.iter().zip(got) {
             let expected = recursion.row(node, as_of, hops.len(), 0);
             prop_assert!((expected - got).abs() <= 1e-9 * expected.abs().max(1.0), "{} {}", expected, got);
@@ -163,7 +162,7 @@ fn a_seed_without_hops_or_named_twice_is_a_row() {
     for growth in [Growth::Reuse, Growth::Resample] {
         let graph = raw.build();
         let blocks = sample_hops(&graph, "", &seeds, &hops, growth, sampling::Strategy::Uniform).unwrap();
-        let rows = evaluate(&raw, &assemble(&seeds, &hops, growth, &blocks).unwrap());
+        let rows = evaluate(&assemble(&seeds, &hops, growth, &blocks).unwrap());
         assert_eq!(rows[0].to_bits(), rows[1].to_bits());
         assert_eq!(rows.len(), 3);
     }

@@ -87,7 +87,7 @@ proptest! {
         let rest = RawGraph { edges: raw.edges.iter().copied().filter(|e| e.2 != 0).collect(), ..raw.clone() };
         let whole = raw.build();
         let mut builder = OverlayBuilder::new(Arc::new(rest.build()));
-        let id = builder.node(raw.key(0), &raw.features(0)).unwrap();
+        let id = builder.node(raw.key(0), &RawGraph::features(0)).unwrap();
         for &(relation, src, _, time, value) in raw.edges.iter().filter(|e| e.2 == 0) {
             let columns: &[f32] = if relation == 0 { &[value, value * 2.0] } else { &[] };
             builder.edge(relation, src, id, (relation == 0).then_some(time), columns).unwrap();

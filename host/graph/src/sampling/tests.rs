@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use proptest::strategy::Strategy;
 use sagehost_types::Node;
 
 use super::Strategy as How;
@@ -229,7 +230,7 @@ fn a_draw_depends_on_salt_relation_hop_and_key_only() {
     let raw = star(50);
     let nodes: Vec<_> = (0..=50)
         .rev()
-        .map(|node| crate::MemoryNode { key: raw.key(node), features: raw.features(node).to_vec() })
+        .map(|node| crate::MemoryNode { key: raw.key(node), features: RawGraph::features(node).to_vec() })
         .collect();
     let edges: Vec<_> = raw
         .edges
@@ -262,5 +263,58 @@ fn damaged_prefix_sums_give_an_error_not_a_panic() {
                 assert_eq!(out.len(), 3);
             }
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn weighted_draws_are_those_of_the_definition(
+        weights in prop::collection::vec(prop_oneof![Just(0_u64), 1..9_u64, any::<u32>().prop_map(u64::from)], 2..40),
+        count in 1_u32..12,
+        key_hash in any::<u64>(),
+    ) {
+        let degree = weights.len() as u32;
+        let count = count.min(degree - 1);
+        let mut sums = weights.clone();
+        (1..sums.len()).for_each(|i| sums[i] += sums[i - 1]);
+        let mut got = Vec::new();
+        let mut draws = DrawKey::new("s", "r").draws(key_hash, 0);
+        let mut naive_draws = draws.clone();
+        weighted::Tree::default().draw(|p| Ok(sums[p as usize]), degree, count, &mut draws, &mut got).unwrap();
+        // The weights left, laid end to end.
+        let mut left: Vec<(u32, u64)> = (0..degree).zip(weights).collect();
+        let mut expected = Vec::new();
+        for _ in 0..count {
+            let total: u64 = left.iter().map(|(_, weight)| weight).sum();
+            let index = if total == 0 {
+                naive_draws.below_u32(left.len() as u32) as usize
+            } else {
+                let mut r = naive_draws.below_u64(total);
+                left.iter()
+                    .position(|(_, weight)| {
+                        let here = r < *weight;
+                        r = r.saturating_sub(*weight);
+                        here
+                    })
+                    .unwrap()
+            };
+            expected.push(left.remove(index).0);
+        }
+        prop_assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn uniform_draws_are_those_of_the_definition(degree in 2_u32..200, share in 0.0_f64..1.0, key_hash in any::<u64>()) {
+        let count = (f64::from(degree - 1) * share) as u32;
+        let mut draws = DrawKey::new("s", "r").draws(key_hash, 0);
+        let mut naive_draws = draws.clone();
+        let mut got = vec![7];
+        uniform::floyd(degree, count, &mut draws, &mut uniform::Table::default(), &mut got);
+        let mut expected = vec![];
+        for j in degree - count..degree {
+            let t = naive_draws.below_u32(j + 1);
+            expected.push(if expected.contains(&t) { j } else { t });
+        }
+        prop_assert_eq!(&got[1..], expected);
     }
 }
