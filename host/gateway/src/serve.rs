@@ -73,8 +73,8 @@ impl<I: Inference> Gateway<I> {
         admin: Arc<dyn Admin>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, GatewayError> {
-        let public = listen(settings.public, "server.public").await?;
-        let management = listen(settings.management, "server.management").await?;
+        let public = listen(settings.public, "for clients").await?;
+        let management = listen(settings.management, "for operators").await?;
         let app = Arc::new(App { inference, admin, metrics, settings, draining: false.into() });
         Ok(Self { app, public, management })
     }
