@@ -117,3 +117,41 @@ fn run(
 ) -> Result<usize, EngineError> {
     Ok(backend.load(plan)?.forward(&batch.borrow(), hooks)?.scores.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::CpuBackend;
+    use crate::conformance::Median;
+
+    proptest! {
+        /// Whatever is wrong with a batch, the answer is a result, not a panic.
+        #[test]
+        fn no_batch_panics(
+            kind in prop::sample::select(vec!["mean", "pool", "padded-lstm", "gcn", "coefficients", "reducer"]),
+            layer in 0usize..2,
+            what in 0usize..8,
+            at in any::<prop::sample::Index>(),
+            value in prop_oneof![0u32..40, Just(u32::MAX)],
+        ) {
+            let (plan, mut batch) = sample(kind, &mut Rng(9));
+            let blocks = &mut batch.layers[layer];
+            let relation = &mut blocks.relations[0];
+            match what {
+                0 => blocks.num_src = value as usize,
+                1 => blocks.num_dst = value as usize,
+                2 => *at.get_mut(&mut blocks.dst_rows) = value,
+                3 => *at.get_mut(&mut relation.offsets) = value,
+                4 => *at.get_mut(&mut relation.indices) = value,
+                5 => relation.offsets.truncate(value as usize),
+                6 => relation.indices.resize(value.min(100) as usize, 0),
+                _ => relation.coefficients = Some(vec![f32::INFINITY; value.min(100) as usize]),
+            }
+            if let Err(error) = run(&CpuBackend::new(), &plan, &batch, &mut Median) {
+                prop_assert!(matches!(error, EngineError::Batch(_)), "{error}");
+            }
+        }
+    }
+}

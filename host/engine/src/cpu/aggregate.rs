@@ -47,15 +47,30 @@ fn sum_block(sources: Sources<'_>, from: usize, neighbours: &[u32], out: &mut [f
     }
 }
 
-/// `out = Σ coefficient · row` over some columns.
+/// `out = Σ coefficient · row` over some columns, as [`sum_block`].
 #[inline(always)]
 fn weigh_block(sources: Sources<'_>, from: usize, neighbours: &[u32], coefficients: &[f32], out: &mut [f32]) {
     out.fill(0.0);
-    for (i, c) in neighbours.iter().zip(coefficients) {
-        for (o, v) in out.iter_mut().zip(&sources.row(*i)[from..]) {
-            *o += c * v;
+    let width = out.len();
+    let row = |i: u32| &sources.row(i)[from..][..width];
+    let ((fours, rest), (by_four, by_one)) = (neighbours.as_chunks::<4>(), coefficients.as_chunks::<4>());
+    for (four, by) in fours.iter().zip(by_four) {
+        let [a, b, c, d] = four.map(row);
+        for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *o = *o + by[0] * a + by[1] * b + by[2] * c + by[3] * d;
         }
     }
+    for (i, by) in rest.iter().zip(by_one) {
+        for (o, v) in out.iter_mut().zip(row(*i)) {
+            *o += by * v;
+        }
+    }
+}
+
+/// The larger one; the first where neither is.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
 }
 
 /// Adds up blocks stripe by stripe; `block(n, from, out)` gives block `n`'s sum over the columns from `from` on.
@@ -95,9 +110,16 @@ vectorised! {
             return out.fill(0.0);
         };
         out.copy_from_slice(sources.row(*first));
+        let (fours, rest) = rest.as_chunks::<4>();
+        for four in fours {
+            let [a, b, c, d] = four.map(|i| sources.row(i));
+            for ((((o, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *o = larger(larger(larger(larger(*o, *a), *b), *c), *d);
+            }
+        }
         for i in rest {
             for (o, v) in out.iter_mut().zip(sources.row(*i)) {
-                *o = if *v > *o { *v } else { *o };
+                *o = larger(*o, *v);
             }
         }
     }

@@ -3,8 +3,8 @@
 //! `gemm` gives a row other bits in matrices of other heights, and splits the inner dimension by the machine's caches. So
 //! it is only ever called with [`TILE`] rows, at most [`PANEL`] columns and at most [`DEPTH`] of the inner dimension: each
 //! output is then one chain of multiply-adds in order of the inner index, whatever the row's place in its tile and
-//! whatever its peers. Weights are packed in panels of that shape once, when the model is loaded; with them this is as
-//! fast as `gemm` on the whole matrix (230 GFLOP/s on one core with AVX-512, either way).
+//! whatever its peers. Weights are packed in panels of that shape once, when the model is loaded; with them tiles are as
+//! fast as one call for the whole matrix (`docs/engine.md`).
 
 use super::finish::{self, Bias};
 use super::scratch::{Tile, grown};
@@ -18,7 +18,7 @@ const PANEL: usize = 64;
 /// Columns are padded to a multiple of this, the widest vector: `gemm` then reads packed weights where they lie.
 const LANES: usize = 16;
 /// Longest inner dimension of a call. Up to 512 `gemm` does not look at cache sizes; half of that loses less to rounding
-/// and nothing in speed.
+/// and is about as fast.
 const DEPTH: usize = 256;
 /// Shortest inner dimension: below it `gemm` has other kernels.
 const MIN_DEPTH: usize = 4;
