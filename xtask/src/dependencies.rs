@@ -7,9 +7,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths::{self, Metadata};
 
-/// Direct dependencies of which another dependency pulls in a second version that we cannot move.
-const SECOND_VERSIONS: [(&str, &str); 0] = [];
-
 /// Checks both workspaces.
 ///
 /// # Errors
@@ -57,7 +54,7 @@ fn duplicates(metadata: &Metadata, direct: &BTreeSet<String>) -> Vec<String> {
         .collect()
 }
 
-/// A dependency is explained in a table row or list item that starts with its name in backticks.
+/// The page names a dependency in backticks.
 fn unexplained(direct: &BTreeSet<String>, page: &str) -> Vec<String> {
     let named: BTreeSet<&str> = page.split('`').skip(1).step_by(2).collect();
     let missing = direct.iter().filter(|name| !named.contains(name.as_str()));

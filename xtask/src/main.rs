@@ -1,6 +1,8 @@
 //! `cargo xtask`: every command that a developer types. Each subcommand is a module; `run` starts other programs and says what
 //! it does and how long it took.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 mod apt;
@@ -34,11 +36,19 @@ enum Command {
     Lint,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
         Command::Setup => setup::run(),
         Command::Plugins(args) => plugins::run(&args).map(drop),
         Command::Test(args) => test::run(&args),
         Command::Lint => lint::run(),
-    }
+    };
+    // Whoever runs this wants to know what failed and what to do, not where in xtask it was noticed.
+    result.map_or_else(
+        |error| {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }

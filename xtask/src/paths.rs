@@ -63,16 +63,18 @@ pub(crate) struct Target {
     pub(crate) kind: Vec<String>,
 }
 
-/// Reads a workspace's metadata; `resolved` includes all dependencies' packages.
+/// Reads a workspace's metadata; `resolved` includes the packages of all dependencies on x86-64 Linux.
 ///
 /// # Errors
 /// cargo cannot be run, or a manifest is broken.
 pub(crate) fn metadata(workspace: &Path, resolved: bool) -> Result<Metadata> {
     let mut command = cargo();
     command.current_dir(workspace).args(["metadata", "--format-version", "1"]);
-    if !resolved {
-        command.arg("--no-deps");
-    }
+    command.args(if resolved {
+        &["--locked", "--filter-platform", "x86_64-unknown-linux-gnu"][..]
+    } else {
+        &["--no-deps"]
+    });
     let text = crate::run::output(&mut command)?;
     serde_json::from_str(&text).context("cargo metadata's answer is not understood")
 }
