@@ -1,6 +1,6 @@
 //! What computes for a release: its model, plugins and sampling, bound to one graph. Runs batches; knows no queue.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -59,10 +59,31 @@ struct Prepared {
 }
 
 impl Core {
-    /// Runs a batch and answers every job. Where the whole batch fails and holds more than one job, each is run alone, so
-    /// that a fault costs only the job that has it.
+    /// Runs a batch and answers every job by position.
+    ///
+    /// A plugin that reads the graph may read up to its call's newest as-of time, so jobs of different times are not shown to
+    /// it together: an earlier request must not be sampled or weighed with knowledge of a later one's present.
     pub(crate) fn execute(&self, jobs: &[Job]) -> Vec<Result<JobResult, Fault>> {
-        match self.run(&jobs.iter().collect::<Vec<_>>()) {
+        let plugins = &self.shared.plugins;
+        let apart = plugins.sampler.is_some() || plugins.weigher.is_some();
+        let mut groups: BTreeMap<TimeMs, Vec<usize>> = BTreeMap::new();
+        for (place, job) in jobs.iter().enumerate() {
+            groups.entry(if apart { job.as_of_ms } else { 0 }).or_default().push(place);
+        }
+        let mut answers: Vec<_> = jobs.iter().map(|_| no_row()).collect();
+        for places in groups.into_values() {
+            let group: Vec<&Job> = places.iter().map(|&place| &jobs[place]).collect();
+            for (place, answer) in places.into_iter().zip(self.execute_group(&group)) {
+                answers[place] = answer;
+            }
+        }
+        answers
+    }
+
+    /// Where a group fails as a whole and holds more than one job, each is run alone, so that a fault costs only the job
+    /// that has it.
+    fn execute_group(&self, jobs: &[&Job]) -> Vec<Result<JobResult, Fault>> {
+        match self.run(jobs) {
             Ok(results) => results,
             Err(fault) if jobs.len() == 1 => vec![Err(fault)],
             Err(_) => {
@@ -115,7 +136,7 @@ impl Core {
         timings.dense = started.elapsed();
 
         let results = jobs.iter().zip(&prepared.places);
-        Ok(results.map(|(job, places)| self.outcome(job, places, &prepared, &blocks, &output, timings)).collect())
+        Ok(results.map(|(job, places)| Self::outcome(job, places, &prepared, &blocks, &output, timings)).collect())
     }
 
     /// Lays the requests' own nodes over the graph and finds the distinct seeds. A seed's identity is its node, its as-of
@@ -219,7 +240,6 @@ impl Core {
     }
 
     fn outcome(
-        &self,
         job: &Job,
         places: &[usize],
         prepared: &Prepared,

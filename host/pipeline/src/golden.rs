@@ -67,8 +67,8 @@ fn run(core: &Core, columns: &Columns, policy: &Policy, example: &Example) -> Re
         return Err(format!("{} logits, expected {}", outcome.logits.len(), example.logits.len()));
     }
     for (index, (got, want)) in outcome.logits.iter().zip(&example.logits).enumerate() {
-        // Written so that NaN fails.
-        if !((got - want).abs() <= example.tolerance) {
+        // NaN is no match.
+        if (got - want).is_nan() || (got - want).abs() > example.tolerance {
             return Err(format!("logit {index} is {got}, expected {want} ± {}", example.tolerance));
         }
     }

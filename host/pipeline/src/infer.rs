@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sagehost_telemetry::Stage;
 use sagehost_types::limits::{MAX_KEY, MAX_REQUEST_EDGES, MAX_REQUEST_NODES, MAX_SEEDS};
 use sagehost_types::{Code, Fault, Key, TimeMs};
 
@@ -65,6 +66,7 @@ pub async fn infer(live: Arc<Live>, request: InferRequest) -> Result<InferRespon
         let seeds = request.seeds.iter().zip(result.seeds);
         seeds.map(|(seed, outcome)| seed_result(&seed.key, outcome, embeddings, None)).collect()
     };
+    count_stages(&release, &timings, &request);
     Ok(InferResponse {
         release: release.id.clone(),
         graph: release.graph().version().clone(),
@@ -74,6 +76,18 @@ pub async fn infer(live: Arc<Live>, request: InferRequest) -> Result<InferRespon
         results,
         timings,
     })
+}
+
+/// A request's own stages; those of its batch are counted once for the batch.
+fn count_stages(release: &LoadedRelease, timings: &Timings, request: &InferRequest) {
+    release.metrics.stage(Stage::Route, timings.route);
+    release.metrics.stage(Stage::Queue, timings.queue);
+    if timings.preprocess > Duration::ZERO {
+        release.metrics.stage(Stage::Preprocess, timings.preprocess);
+    }
+    if request.want.decision {
+        release.metrics.stage(Stage::Postprocess, timings.postprocess);
+    }
 }
 
 /// Waits for work until the deadline.
@@ -135,8 +149,8 @@ fn make_ready(release: &LoadedRelease, request: &InferRequest, deadline: Instant
             return Err(Fault::new(Code::UnknownNode, detail).at(node_pointer(request.endpoint, number)));
         }
         // The pre-processor is asked where its answer is used: for rules, or for a row that replaces the graph's.
-        if known.is_some() && seed.features == Features::Absent && !request.want.decision {
-            job_seeds.push(JobSeed { node: known.map_or(SeedNode::Own(0), SeedNode::Known), row: None });
+        if let (Some(node), Features::Absent, false) = (known, &seed.features, request.want.decision) {
+            job_seeds.push(JobSeed { node: SeedNode::Known(node), row: None });
             continue;
         }
         let given = match own_place {

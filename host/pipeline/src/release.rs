@@ -12,7 +12,7 @@ use sagehost_plugin::PluginHost;
 use sagehost_plugin::api::Policy;
 use sagehost_release::LoadedFiles;
 use sagehost_release::spec::{AggregatorKind, PluginRole, ReleaseSpec};
-use sagehost_telemetry::{Label, Metrics};
+use sagehost_telemetry::{Label, Metrics, Stage};
 use sagehost_types::{Code, Fault, ReleaseId};
 
 use crate::binding::Binding;
@@ -52,6 +52,7 @@ pub struct LoadedRelease {
     pub(crate) guests: Arc<ComputePool>,
     pub(crate) classes: Arc<[String]>,
     pub(crate) numerics_id: Arc<str>,
+    pub(crate) metrics: Arc<Metrics>,
     default_policy: Arc<Policy>,
 }
 
@@ -98,7 +99,13 @@ impl LoadedRelease {
             runtime.threads,
             move |jobs: Vec<Job>| {
                 metrics.batch(label.clone(), jobs.len());
-                executor.execute(&jobs)
+                let answers = executor.execute(&jobs);
+                if let Some(answer) = answers.iter().flatten().next() {
+                    metrics.stage(Stage::Sample, answer.timings.sample);
+                    metrics.stage(Stage::Gather, answer.timings.gather);
+                    metrics.stage(Stage::Dense, answer.timings.dense);
+                }
+                answers
             },
             Arc::clone(&runtime.compute),
         );
@@ -110,6 +117,7 @@ impl LoadedRelease {
             core,
             guests: Arc::clone(&runtime.guests),
             numerics_id: runtime.backend.numerics_id().into(),
+            metrics: Arc::clone(&runtime.metrics),
             default_policy,
             spec,
         })
