@@ -4,7 +4,8 @@
 //! - A release is usable if its folder is complete and the target did not reject it; one that is live stays usable while its
 //!   document stays, whatever becomes of its folder.
 //! - Nothing that serves is dropped before what replaces it is loaded: while a model has something to load, all that serves
-//!   of it stays; while anything has, so does what has no document any more.
+//!   of it stays. What has no document any more stays while anything is to be loaded, and while its model has documents but
+//!   none of them usable; it goes at once with the last document of its model.
 //! - A route takes effect once its release is live; until then the endpoint's earlier route stays, as long as it can.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +161,14 @@ impl<'a> View<'a> {
 
     /// Whether a release may go on serving, or begin to, as far as documents are concerned.
     fn may_serve(&self, key: &ReleaseKey) -> bool {
-        self.held(key).is_some() && (self.desired.releases.contains_key(key) || !self.pending.is_empty())
+        let removal_waits = || !self.pending.is_empty() || self.is_starved(&key.model);
+        self.held(key).is_some() && (self.desired.releases.contains_key(key) || removal_waits())
+    }
+
+    /// Whether a model has documents, and none of them can serve.
+    fn is_starved(&self, model: &str) -> bool {
+        let mut documented = self.desired.releases.keys().filter(|key| key.model == model).peekable();
+        documented.peek().is_some() && !documented.any(|key| self.usable(key))
     }
 
     fn can_follow(&self, route: &RouteDoc) -> bool {

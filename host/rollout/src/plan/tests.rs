@@ -97,6 +97,19 @@ fn what_is_renamed_or_rolled_back_serves_until_its_replacement_is_loaded() {
 }
 
 #[test]
+fn a_removed_release_serves_on_while_the_rest_of_its_model_cannot() {
+    let mut actual = Actual::default();
+    run(&desired(&[("m", 1)]), &mut actual);
+    // Version 1 was removed before version 2 was wholly there.
+    let mut wish = desired(&[]);
+    wish.releases.insert(key("m", 2), None);
+    assert_eq!(plan(&wish, &actual), []);
+    wish.releases.insert(key("m", 2), Some(attempt(0)));
+    run(&wish, &mut actual);
+    assert_eq!(live(&actual), ["m@2"]);
+}
+
+#[test]
 fn a_route_keeps_a_version_and_takes_effect_when_its_release_is_live() {
     let mut actual = Actual::default();
     let mut wish = desired(&[("m", 1), ("m", 2)]);
@@ -161,10 +174,18 @@ proptest! {
             run(wish, &mut actual);
             prop_assert_eq!(plan(wish, &actual), []);
             let published = &actual.published;
-            // Nothing without a document, and of each model the highest whole release in its newest content.
-            prop_assert!(published.releases.keys().all(|key| wish.releases.contains_key(key)));
+            // Nothing without a document (unless its model has none that can serve), and of each model the highest whole
+            // release in its newest content.
+            for key in published.releases.keys().filter(|key| !wish.releases.contains_key(*key)) {
+                prop_assert!(wish.releases.iter().any(|(k, _)| k.model == key.model), "{key} is gone");
+                let served = wish.releases.iter().any(|(k, attempt)| k.model == key.model
+                    && (attempt.is_some() || published.releases.contains_key(k)));
+                prop_assert!(!served, "{key} is not needed");
+            }
             for (key, attempt) in &wish.releases {
-                let highest = wish.releases.iter().filter(|(k, a)| k.model == key.model && a.is_some()).map(|(k, _)| k).max();
+                let highest = wish.releases.iter().filter(|(k, a)| {
+                    k.model == key.model && (a.is_some() || published.releases.contains_key(k))
+                }).map(|(k, _)| k).max();
                 if let (Some(attempt), true) = (attempt, highest == Some(key)) {
                     prop_assert_eq!(published.releases.get(key), Some(&attempt.digest));
                 }
@@ -197,9 +218,18 @@ proptest! {
                 }
                 if let Step::Publish(new) = &step {
                     let old = &actual.published;
-                    let pending = wish.releases.iter().any(|(key, attempt)| {
-                        attempt.is_some_and(|attempt| actual.rejected.get(key) != Some(&attempt)
-                            && old.releases.get(key) != Some(&attempt.digest) && actual.staged.get(key) != Some(&attempt.digest))
+                    let loadable = |key: &ReleaseKey| {
+                        wish.releases.get(key).copied().flatten().filter(|a| actual.rejected.get(key) != Some(a))
+                    };
+                    let loaded = |key: &ReleaseKey, attempt: &Attempt| {
+                        [old.releases.get(key), actual.staged.get(key)].contains(&Some(&attempt.digest))
+                    };
+                    let pending = wish.releases.keys().any(|key| {
+                        let highest = wish.releases.keys().filter(|k| k.model == key.model)
+                            .filter(|k| loadable(k).is_some() || old.releases.contains_key(k)).max();
+                        let named = wish.routes.values()
+                            .any(|r| r.model == key.model && r.version == VersionChoice::Number(key.version));
+                        (highest == Some(key) || named) && loadable(key).is_some_and(|attempt| !loaded(key, &attempt))
                     });
                     for key in new.releases.keys() {
                         prop_assert!(old.releases.contains_key(key) || actual.staged.contains_key(key), "not loaded");
@@ -211,7 +241,7 @@ proptest! {
                     }
                     for (endpoint, route) in &new.routes {
                         let Some(earlier) = old.routes.get(endpoint).filter(|earlier| answers(old, earlier)) else { continue };
-                        let documented = wish.releases.keys().any(|key| key.model == earlier.model
+                        let documented = old.releases.keys().any(|key| wish.releases.contains_key(key) && key.model == earlier.model
                             && [VersionChoice::Latest, VersionChoice::Number(key.version)].contains(&earlier.version));
                         prop_assert!(answers(new, route) || !documented, "{endpoint} lost its release");
                     }

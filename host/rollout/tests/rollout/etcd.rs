@@ -192,10 +192,10 @@ async fn a_start_without_etcd_serves_the_last_good_state() {
     put(&mut client, "policies/p", r#"{"version":5}"#).await;
     fixture.start(source.clone());
     fixture.until_live(&["m@1"]).await;
-    // The file is written after the documents took effect: a later document in it shows that the earlier ones are.
     put(&mut client, "policies/q", r#"{"version":1}"#).await;
     put(&mut client, "policies/p", r#"{"version":6}"#).await;
     fixture.until("version 6", |s| s.policies.get("p") == Some(&6)).await;
+    // The source notices the end only after it has kept what it read last.
     etcd.kill();
     fixture.until("unhealthy", |s| !s.source.healthy).await;
 
