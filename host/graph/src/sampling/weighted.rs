@@ -5,6 +5,8 @@
 //! What is left of any range of positions is a difference of two prefix sums less what was drawn from it, which a sparse
 //! binary tree over the positions remembers: O(log degree) steps and tree nodes a draw, nothing proportional to the degree.
 
+use std::path::Path;
+
 use crate::error::GraphError;
 use crate::rng::Draws;
 
@@ -111,6 +113,7 @@ impl Tree {
     }
 }
 
+/// The graph's fault, not the caller's. The view does not say which of its files it is.
 fn inconsistent() -> GraphError {
-    GraphError::BadArgument("the weights' prefix sums contradict each other: the snapshot is damaged; verify it".into())
+    GraphError::damaged(Path::new("edge weights"), "the prefix sums contradict each other: verify the snapshot")
 }
