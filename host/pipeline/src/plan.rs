@@ -80,9 +80,6 @@ fn options(conv: &ConvSpec, relations: &[String]) -> Result<ConvOptions, String>
 }
 
 fn check_outputs(spec: &ReleaseSpec, outputs: usize) -> Result<(), String> {
-    if spec.model.score >= outputs {
-        return Err(format!("model.score: {} is not below the model's {outputs} outputs", spec.model.score));
-    }
     let classes = spec.model.classes.len();
     if classes != 0 && classes != outputs {
         return Err(format!("model.classes: {classes} names, the model has {outputs} outputs"));

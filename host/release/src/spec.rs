@@ -99,9 +99,6 @@ pub struct ModelSpec {
     /// Names of the outputs, one per logit, for the answers. Empty: numbered.
     #[serde(default)]
     pub classes: Vec<String>,
-    /// Which output is the risk score. 0 by default.
-    #[serde(default)]
-    pub score: usize,
     /// Tensor names of the input standardisation, `(x - shift) · scale`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaler: Option<ScalerSpec>,

@@ -176,10 +176,6 @@ fn model(spec: &ReleaseSpec, p: &mut Problems) {
             p.add(format!("model.classes[{i}]"), format!("`{class}` is used twice"));
         }
     }
-    if !model.classes.is_empty() && model.score >= model.classes.len() {
-        let count = model.classes.len();
-        p.add("model.score", format!("is {}, but `classes` has {count} outputs, counted from 0", model.score));
-    }
 }
 
 fn conv(conv: &ConvSpec, place: &str, spec: &ReleaseSpec, p: &mut Problems) {

@@ -29,7 +29,6 @@ convs = [{ relation = "received", aggregator = "weigher", weights = "convs.1" }]
 head = "head"
 output = "softmax"
 classes = ["good", "mule"]
-score = 1
 scaler = { shift = "scaler.shift", scale = "scaler.scale" }
 
 [sampling]
@@ -95,7 +94,6 @@ fn each_rule_names_its_place() {
         ("model.layers[0].convs[0].pad_to", |s| s.model.layers[0].convs[0].pad_to = Some(3)),
         ("model.head", |s| s.model.head = Some(String::new())),
         ("model.classes[1]", |s| s.model.classes[1] = "good".into()),
-        ("model.score", |s| s.model.score = 2),
         ("sampling.hops", |s| s.sampling.hops.truncate(1)),
         ("sampling.hops[0].fanout", |s| s.sampling.hops[0].fanout = 0),
         ("sampling.hops[1].fanout", |s| s.sampling.hops[1].fanout = -2),
@@ -129,9 +127,9 @@ fn plugin(spec: &mut ReleaseSpec) -> &mut PluginSpec {
 
 #[test]
 fn problems_are_reported_together() {
-    let text = GOOD.replace("fanout = 10", "fanout = 0").replace("score = 1", "score = 9");
+    let text = GOOD.replace("fanout = 10", "fanout = 0").replace("\"good\", \"mule\"", "\"mule\", \"mule\"");
     let error = parse_spec("m/release.toml", &text).unwrap_err().to_string();
-    let expected = "m/release.toml: model.score: is 9, but `classes` has 2 outputs, counted from 0; \
+    let expected = "m/release.toml: model.classes[1]: `mule` is used twice; \
                     sampling.hops[0].fanout: is 0; it must be 1 to 65536, or -1 for all neighbours";
     assert_eq!(error, expected);
 }
@@ -145,9 +143,9 @@ fn syntax_and_shape_errors_have_file_line_and_column() {
     let line_of = |text: &str| GOOD.lines().position(|line| line.contains(text)).unwrap() + 1;
     let (line, column, message) = position_of("format = 1\nkind = graphsage\n");
     assert_eq!((line, column), (2, 8), "{message}");
-    let (line, column, message) = position_of(&GOOD.replace("score = 1", "scoore = 1"));
-    assert_eq!((line, column), (line_of("score = 1"), 1), "{message}");
-    assert!(message.contains("scoore"), "{message}");
+    let (line, column, message) = position_of(&GOOD.replace("output = ", "outputt = "));
+    assert_eq!((line, column), (line_of("output = "), 1), "{message}");
+    assert!(message.contains("outputt"), "{message}");
     let (line, _, message) = position_of(&GOOD.replace("\"mean\"", "\"average\""));
     assert_eq!(line, line_of("\"mean\""), "{message}");
 }
