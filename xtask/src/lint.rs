@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::dependencies;
 use crate::run::step;
@@ -13,24 +13,27 @@ use crate::{paths, run};
 /// Where RustSec keeps its advisories.
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
-/// Runs all linters.
+/// Runs all linters, also after one has found something.
 ///
 /// # Errors
-/// The first one's that finds something.
+/// What each of them found.
 pub(crate) fn run() -> Result<()> {
-    step("lint: spelling (typos)", || {
-        run::run(Command::new(TYPOS.path()?).current_dir(paths::root()).args(["--config", "typos.toml"]))
-    })?;
-    step("lint: dependencies, each once and each explained", dependencies::check)?;
-    step("lint: bans, licences, sources (cargo-deny)", || deny(&["bans", "licenses", "sources"]))?;
-    step("lint: advisories (cargo-deny)", || {
+    let spelling = || run::run(Command::new(TYPOS.path()?).current_dir(paths::root()).args(["--config", "typos.toml"]));
+    let advisories = || {
         if reachable(ADVISORIES)? {
-            deny(&["advisories"])
-        } else {
-            println!("SKIPPED: {ADVISORIES} cannot be reached");
-            Ok(())
+            return deny(&["advisories"]);
         }
-    })
+        println!("SKIPPED: {ADVISORIES} cannot be reached");
+        Ok(())
+    };
+    let results = [
+        step("lint: spelling (typos)", spelling),
+        step("lint: dependencies, each once and each explained", dependencies::check),
+        step("lint: bans, licences, sources (cargo-deny)", || deny(&["bans", "licenses", "sources"])),
+        step("lint: advisories (cargo-deny)", advisories),
+    ];
+    let faults: Vec<String> = results.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
 }
 
 /// Both workspaces, by the same rules.
@@ -38,8 +41,8 @@ fn deny(checks: &[&str]) -> Result<()> {
     let program = CARGO_DENY.path()?;
     for manifest in ["Cargo.toml", "plugins/Cargo.toml"] {
         let mut command = Command::new(&program);
-        command.current_dir(paths::root()).args(["--locked", "--manifest-path", manifest, "check"]);
-        run::run(command.arg("--config").arg(paths::root().join("deny.toml")).args(checks))?;
+        command.current_dir(paths::root()).args(["--locked", "--manifest-path", manifest]);
+        run::run(command.arg("--config").arg(paths::root().join("deny.toml")).arg("check").args(checks))?;
     }
     Ok(())
 }

@@ -90,7 +90,10 @@ pub(crate) fn seconds(time: Duration) -> String {
 
 /// A command as one would type it, without the environment that we add.
 fn shown(command: &Command) -> String {
-    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    let program = command.get_program();
+    // The toolchain's own path to cargo is long and says nothing.
+    let is_cargo = std::path::Path::new(program).file_name().is_some_and(|name| name == "cargo");
+    let mut words = vec![if is_cargo { "cargo".to_owned() } else { program.to_string_lossy().into_owned() }];
     words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
     let quoted = words.iter().map(|word| {
         if word.is_empty() || word.contains(|c: char| c.is_whitespace() || "'\"$&|;<>(){}*?".contains(c)) {
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn commands_are_shown_as_typed() {
-        let mut command = Command::new("cargo");
+        let mut command = Command::new("/some/where/cargo");
         command.args(["test", "a b", "it's", ""]);
         assert_eq!(shown(&command), r"cargo test 'a b' 'it'\''s' ''");
     }
