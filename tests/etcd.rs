@@ -40,7 +40,7 @@ fn puts_swap_and_an_etcd_that_is_gone_changes_nothing() {
 
     // A policy is a document of its own: the rule changes, the release does not.
     let ask = json!({ "user_id": 1, "features": { "amount": 10.0 } });
-    let policy = |version: u64| json!({ "version": version, "values": { "blocklist": ["1"] } }).to_string();
+    let policy = |version: u64| json!({ "version": version, "values": { "review": 0.5, "decline": 1.0 } }).to_string();
     assert_ne!(client.post("/v1/score", &ask).json["decision"], "decline");
     etcd.put("/sagehost/policies/mule-policy", &policy(7));
     let blocked = eventually("the policy", Duration::from_secs(30), || {

@@ -105,8 +105,7 @@ fn an_unknown_node_is_scored_from_what_the_request_brings() {
 
     let as_of = client.predict(&json!({ "nodes": [1] }))["as_of"].as_i64().unwrap();
     let edge = |src: u64| json!({ "relation": "received", "src": src, "dst": new, "time": as_of - 60_000, "columns": { "amount": 900.0 } });
-    let graph =
-        |edges: Vec<Value>| json!({ "nodes": [{ "key": new, "features": { "age_days": 3.0 } }], "edges": edges });
+    let graph = |edges: Vec<Value>| json!({ "nodes": [{ "key": new, "features": { "age_days": 3.0, "kyc_level": 1.0 } }], "edges": edges });
     let predict = |edges: Vec<Value>| {
         client.predict(&json!({ "nodes": [new], "graph": graph(edges) }))["results"][0]["logits"].clone()
     };
@@ -115,11 +114,16 @@ fn an_unknown_node_is_scored_from_what_the_request_brings() {
     assert_ne!(alone, with_edges, "its edges count");
     assert_eq!(with_edges, predict(vec![edge(1), edge(2), edge(2)]), "and give the same bits again");
 
-    let scored = client.post("/v1/score", &json!({ "user_id": new, "features": { "age_days": 3.0, "amount": 25.0 } }));
+    let missing = client.post("/v1/score", &json!({ "user_id": new, "features": { "age_days": 3.0 } }));
+    assert_eq!((missing.status, &missing.json["field"]), (422, &json!("/features/kyc_level")), "{}", missing.text);
+    let scored = client.post(
+        "/v1/score",
+        &json!({ "user_id": new, "features": { "age_days": 3.0, "kyc_level": 1.0, "amount": 25.0 } }),
+    );
     assert_eq!(scored.status, 200, "{}", scored.text);
     assert!(scored.json["decision"].is_string() && scored.json["reasons"].is_array());
 
-    let into_known = json!({ "nodes": [new], "graph": { "nodes": [{ "key": new, "features": {} }], "edges": [
+    let into_known = json!({ "nodes": [new], "graph": { "nodes": [{ "key": new, "features": { "age_days": 3.0, "kyc_level": 1.0 } }], "edges": [
         { "relation": "received", "src": 1, "dst": 2, "time": 0 }] } });
     let answer = client.post(PREDICT, &into_known);
     assert_eq!((answer.status, &answer.json["field"]), (422, &json!("/graph/edges/0/dst")), "{}", answer.text);

@@ -23,7 +23,6 @@ struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Serve the releases of a model repository.
     Serve(commands::serve::Serve),
     /// Build and look at graph snapshots.
     #[command(subcommand)]
@@ -34,7 +33,6 @@ enum Command {
     /// Look at plugins.
     #[command(subcommand)]
     Plugin(commands::plugin::Plugin),
-    /// Ask a running server about nodes.
     Predict(commands::predict::Predict),
 }
 
