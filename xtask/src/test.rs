@@ -84,6 +84,7 @@ fn host(args: &Args, closing: &mut Vec<String>) -> Result<()> {
         step("host: tests (nextest; CPU, llvmpipe, SwiftShader, real services)", || {
             let mut command = cargo();
             let command = command.args(["nextest", "run", "--locked", "--no-fail-fast"]);
+            let command = command.args(["--config-file", "xtask/nextest.toml"]);
             closing.extend(verdicts("host", &tee(select(command, args))?));
             Ok(())
         })?;
