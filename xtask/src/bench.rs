@@ -88,7 +88,10 @@ fn figure<'a>(figures: &'a [Value], kind: &str, connections: u32) -> &'a Value {
 }
 
 fn print_table(figures: &[Value]) {
-    println!("\n{:<8} {:>5} {:>11} {:>9} {:>9} {:>9} {:>9}", "kind", "conn", "requests/s", "of floor", "P50 ms", "P95 ms", "P99 ms");
+    println!(
+        "\n{:<8} {:>5} {:>11} {:>9} {:>9} {:>9} {:>9}",
+        "kind", "conn", "requests/s", "of floor", "P50 ms", "P95 ms", "P99 ms"
+    );
     for f in figures {
         let number = |name: &str| f[name].as_f64().unwrap_or(f64::NAN);
         let connections = f["connections"].as_u64().unwrap_or(0);
@@ -113,9 +116,13 @@ fn print_table(figures: &[Value]) {
 /// What it was measured on.
 fn machine() -> Result<Value> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).map(|l| l.trim_start_matches([' ', '\t', ':']).to_string());
+    let model = cpu
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .map(|l| l.trim_start_matches([' ', '\t', ':']).to_string());
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(paths::root())).unwrap_or_default();
+    let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(paths::root()))
+        .unwrap_or_default();
     Ok(json!({ "cpu": model, "cores": cores, "commit": commit.trim() }))
 }
 

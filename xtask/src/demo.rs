@@ -27,10 +27,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    println!("sagehost demo, example `{}`. Each step says what it does; the first run compiles for some ten minutes.", args.data.name());
+    println!(
+        "sagehost demo, example `{}`. Each step says what it does; the first run compiles for some ten minutes.",
+        args.data.name()
+    );
     let stage = Stage::set(args.data)?;
     let listen = [args.port, args.port + 1].map(|port| format!("127.0.0.1:{port}"));
-    let server = step("Serve: verify, compile plugins, check golden examples, warm up", || stage.serve(&args.backend, Some(listen)))?;
+    let server = step("Serve: verify, compile plugins, check golden examples, warm up", || {
+        stage.serve(&args.backend, Some(listen))
+    })?;
     step("Accuracy through HTTP, on the later part of the data", || accuracy::check(&stage, &server))?;
     step("Requests", || talk::show(&stage, &server))?;
     if args.data == Example::Transfers {

@@ -6,12 +6,15 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod apt;
+mod bench;
+mod demo;
 mod dependencies;
 mod lint;
 mod paths;
 mod plugins;
 mod run;
 mod setup;
+mod stage;
 mod test;
 mod tools;
 mod wasm;
@@ -26,6 +29,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Build, serve an example, ask it, swap its release under load, and go on serving.
+    Demo(demo::Args),
+    /// Measure the running server, print a table and write `target/bench/NAME.json`.
+    Bench(bench::Args),
     /// Install what the tests need and this machine lacks (as root; else print the command and stop).
     Setup,
     /// Build the guests in `plugins/` as WebAssembly components into `target/plugins/`.
@@ -38,6 +45,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Setup => setup::run(),
         Command::Plugins(args) => plugins::run(&args).map(drop),
         Command::Test(args) => test::run(&args),

@@ -57,7 +57,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Builds the plugins and the server, makes the graph, packs version 1 and writes the configuration.
     pub(crate) fn set(example: Example) -> Result<Self> {
-        let plugins = step("Plugins: Rust to WebAssembly components", || crate::plugins::run(&crate::plugins::Args::default()))?;
+        let plugins = crate::plugins::run(&crate::plugins::Args::default())?;
         let binary = step("Server: release build (the first takes some ten minutes on two cores)", build_server)?;
         let stage = Self { example, folder: paths::root().join(".demo").join(example.name()), binary };
         if stage.folder.exists() {
@@ -177,14 +177,19 @@ impl Stage {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        println!("http://{} is ready after {:.2} s (log: {})", server.address, started.elapsed().as_secs_f64(), server.log.display());
+        println!(
+            "http://{} is ready after {:.2} s (log: {})",
+            server.address,
+            started.elapsed().as_secs_f64(),
+            server.log.display()
+        );
         Ok(server)
     }
 }
 
 fn build_server() -> Result<PathBuf> {
-    // `cargo xtask` set these for tests; a server is built without them.
-    run(Command::new("cargo").args(["build", "--release", "--package", "sagehost"]).current_dir(paths::root()))?;
+    crate::setup::protoc()?;
+    run(paths::cargo().args(["build", "--release", "--package", "sagehost"]).current_dir(paths::root()))?;
     Ok(paths::target()?.join("release/sagehost"))
 }
 

@@ -1,8 +1,8 @@
 //! Open loop: requests start at fixed times whether or not earlier ones were answered, and latency counts from the time a
 //! request was due, so that a stall shows in every request that it delays.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -46,6 +46,8 @@ pub(crate) fn run(server: &Server, rate: f64, seconds: u32) -> Result<Value> {
     ensure!(failed == 0, "{failed} of {total} requests failed");
     let mut times = times.into_inner().unwrap_or_default();
     times.sort();
-    let at = |q: f64| times.get((times.len() as f64 * q) as usize).map_or(f64::NAN, |t| (t.as_secs_f64() * 1e6).round() / 1e3);
+    let at = |q: f64| {
+        times.get((times.len() as f64 * q) as usize).map_or(f64::NAN, |t| (t.as_secs_f64() * 1e6).round() / 1e3)
+    };
     Ok(json!({ "requests": times.len(), "p50_ms": at(0.5), "p95_ms": at(0.95), "p99_ms": at(0.99) }))
 }

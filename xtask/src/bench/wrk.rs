@@ -26,7 +26,10 @@ pub(crate) fn run(server: &Server, script: &str, connections: u32, seconds: u32)
             .arg(format!("http://{}", server.address))
             .current_dir(&folder),
     )?;
-    let line = text.lines().find_map(|l| l.strip_prefix(MARK)).with_context(|| format!("no report in wrk's output:\n{text}"))?;
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(MARK))
+        .with_context(|| format!("no report in wrk's output:\n{text}"))?;
     let report: Value = serde_json::from_str(line)?;
     let number = |name: &str| report[name].as_f64().with_context(|| format!("no {name} in {report}"));
     ensure!(number("errors")? == 0.0, "{} requests failed: {report}", report["errors"]);

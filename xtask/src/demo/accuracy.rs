@@ -24,7 +24,8 @@ pub(crate) fn check(stage: &Stage, server: &Server) -> Result<()> {
         let mut answer = ureq::post(format!("http://{}/v1/graphsage/predict", server.address)).send_json(&body)?;
         let answer: Value = answer.body_mut().read_json()?;
         for row in answer["results"].as_array().context("no results")? {
-            let numbers = |values: &Value| values.as_array().map(|v| v.iter().filter_map(Value::as_f64).collect::<Vec<_>>());
+            let numbers =
+                |values: &Value| values.as_array().map(|v| v.iter().filter_map(Value::as_f64).collect::<Vec<_>>());
             let logits = numbers(&row["logits"]).context("no logits")?;
             let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).context("no logits")?;
             classes.push(u32::try_from(best)?);

@@ -59,7 +59,10 @@ pub(crate) fn run(stage: &Stage, server: &Server) -> Result<()> {
     let counts = versions.iter().map(|(v, n)| format!("{n} from version {v}")).collect::<Vec<_>>().join(", ");
     println!("requests sent {sent}, failed {} ({counts})", failed.len());
     if let Some(at) = first_new {
-        println!("answers changed to version 2 {:.0} ms after its folder was begun", at.duration_since(put_at).as_secs_f64() * 1e3);
+        println!(
+            "answers changed to version 2 {:.0} ms after its folder was begun",
+            at.duration_since(put_at).as_secs_f64() * 1e3
+        );
     }
     ensure!(failed.is_empty(), "requests failed during the swap, such as: {}", failed[0]);
     ensure!(versions.contains_key(&2), "version 2 did not become live; see GET /admin/releases");

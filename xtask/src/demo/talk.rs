@@ -30,7 +30,8 @@ fn decisions(server: &Server, users: &[u64], amounts: &[f64]) -> Result<()> {
         for amount in amounts {
             let features = if *amount > 0.0 { json!({ "amount": amount }) } else { json!({}) };
             let (answer, ms) = post(server, "/v1/score", &json!({ "user_id": user, "features": features }))?;
-            let reasons = answer["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+            let reasons =
+                answer["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
             let release = format!("{}@{}", answer["model"].as_str().unwrap_or("?"), answer["version"]);
             println!(
                 "{user:<8} {amount:>9.2} {:>9.4} {:<9} {release:<14} {ms:>7.2}  {}",
@@ -62,14 +63,23 @@ fn classes(server: &Server, papers: &[u64]) -> Result<()> {
 pub(crate) fn invitation(stage: &Stage, server: &Server) {
     let (address, admin) = (&server.address, &server.admin);
     let ask = match stage.example {
-        Example::Transfers => format!("curl -s http://{address}/v1/score -H 'content-type: application/json' -d '{{\"user_id\": 17, \"features\": {{\"amount\": 950}}}}'"),
-        Example::BitcoinOtc => format!("curl -s http://{address}/v1/score -H 'content-type: application/json' -d '{{\"user_id\": 35}}'"),
+        Example::Transfers => format!(
+            "curl -s http://{address}/v1/score -H 'content-type: application/json' -d '{{\"user_id\": 17, \"features\": {{\"amount\": 950}}}}'"
+        ),
+        Example::BitcoinOtc => {
+            format!("curl -s http://{address}/v1/score -H 'content-type: application/json' -d '{{\"user_id\": 35}}'")
+        }
         Example::Cora => format!("curl -s http://{address}/v1/graphsage/health"),
     };
     println!("\nIt serves at http://{address}; management is at http://{admin}. Try:\n");
     println!("  {ask}");
-    println!("  curl -s http://{address}/v1/graphsage/predict -H 'content-type: application/json' -d '{{\"nodes\": [17, 101], \"return\": [\"scores\"]}}'");
+    println!(
+        "  curl -s http://{address}/v1/graphsage/predict -H 'content-type: application/json' -d '{{\"nodes\": [17, 101], \"return\": [\"scores\"]}}'"
+    );
     println!("  curl -s http://{admin}/admin/releases");
     println!("  curl -s http://{admin}/metrics\n");
-    println!("Its model repository is {}: put another version there, or change _policies/.", stage.repository().display());
+    println!(
+        "Its model repository is {}: put another version there, or change _policies/.",
+        stage.repository().display()
+    );
 }
