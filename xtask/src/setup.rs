@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -30,21 +31,36 @@ pub(crate) fn run() -> Result<()> {
 /// No binary for this platform; then Debian's `protobuf-compiler` serves.
 pub(crate) fn protoc() -> Result<()> {
     let tool = paths::tools().join("protoc");
-    if tool.is_file() {
+    // protoc looks for the standard .proto files beside itself.
+    let standard = paths::tools().join("google/protobuf");
+    if tool.is_file() && standard.join("descriptor.proto").is_file() {
         return Ok(());
     }
-    let Ok(vendored) = protoc_bin_vendored::protoc_bin_path() else {
+    let (Ok(vendored), Ok(include)) = (protoc_bin_vendored::protoc_bin_path(), protoc_bin_vendored::include_path())
+    else {
         if run::on_path("protoc") {
             return Ok(());
         }
         return apt::install(&["protobuf-compiler"]);
     };
-    fs::create_dir_all(paths::tools()).context("cannot make .tools")?;
-    // Renamed into place: another build may be calling it.
-    let part = tool.with_extension(format!("part{}", std::process::id()));
-    fs::copy(&vendored, &part).with_context(|| format!("cannot copy {}", vendored.display()))?;
-    fs::set_permissions(&part, fs::Permissions::from_mode(0o755)).context("cannot make protoc executable")?;
-    fs::rename(&part, &tool).context("cannot place .tools/protoc")?;
+    fs::create_dir_all(&standard).context("cannot make .tools")?;
+    let from = include.join("google/protobuf");
+    for entry in fs::read_dir(&from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        if entry.path().extension().is_some_and(|extension| extension == "proto") {
+            place(&entry.path(), &standard.join(entry.file_name()), 0o644)?;
+        }
+    }
+    place(&vendored, &tool, 0o755)?;
     println!("protoc: from crates.io into {}", tool.display());
     Ok(())
+}
+
+/// Copies a file and renames it into place: another build may be reading it.
+fn place(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    let part = to.with_extension(format!("part{}", std::process::id()));
+    fs::copy(from, &part).with_context(|| format!("cannot copy {}", from.display()))?;
+    fs::set_permissions(&part, fs::Permissions::from_mode(mode))
+        .with_context(|| format!("cannot chmod {}", part.display()))?;
+    fs::rename(&part, to).with_context(|| format!("cannot place {}", to.display()))
 }

@@ -71,6 +71,11 @@ impl Stage {
         Ok(stage)
     }
 
+    /// What the training script of version 1 computed.
+    pub(crate) fn expected(&self) -> PathBuf {
+        paths::root().join("examples").join(self.example.name()).join("expected/1.json")
+    }
+
     /// The model repository that the server watches.
     pub(crate) fn repository(&self) -> PathBuf {
         self.folder.join("models")

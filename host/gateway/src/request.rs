@@ -147,7 +147,8 @@ fn seeds(fields: Fields<'_>, at: &At<'_>) -> Result<Vec<Seed>, Fault> {
     keys.iter().enumerate().map(seed).collect()
 }
 
-/// The entity keys that stand beside a score request's own fields. Only names that cannot be a misspelt field count.
+/// The entity keys that stand beside a score request's own fields. Only names that cannot be a misspelt field count; the
+/// kind is the name without `_id`, as `entities` names it: `device_id` is a `device`.
 fn entity_fields(fields: Fields<'_>, at: &At<'_>) -> Result<Vec<(String, String)>, Fault> {
     let mut entities = Vec::new();
     for (name, value) in fields.iter() {
@@ -171,7 +172,7 @@ fn add_entities(entities: &mut Vec<(String, String)>, value: &Value<'_>, at: &At
             let rule = "letters, digits, `-`, `_` and `.`, starting with a letter or digit";
             return Err(here.invalid(format!("`{}` is not an entity's name ({rule})", brief(name))));
         }
-        if entities.iter().any(|(other, _)| other == name) {
+        if entities.iter().any(|(other, _)| other == kind(name)) {
             return Err(here.invalid(format!("`{name}` is also given as a field of the request; give it once")));
         }
         if *value != Value::Null {
@@ -186,8 +187,13 @@ fn push_entity(entities: &mut Vec<(String, String)>, name: &str, value: &Value<'
     if entities.len() >= MAX_ENTITIES {
         return Err(at.invalid(format!("more than {MAX_ENTITIES} entities given")));
     }
-    entities.push((name.to_string(), decode::entity(value, at)?));
+    entities.push((kind(name).to_string(), decode::entity(value, at)?));
     Ok(())
+}
+
+/// What an entity's key is a key of.
+fn kind(name: &str) -> &str {
+    name.strip_suffix("_id").filter(|kind| !kind.is_empty()).unwrap_or(name)
 }
 
 fn graph(value: &Value<'_>, at: &At<'_>) -> Result<(Vec<RequestNode>, Vec<RequestEdge>), Fault> {

@@ -4,7 +4,6 @@ use anyhow::{Context as _, Result, ensure};
 use sagehost_examples::expected::{Expected, Metric, accuracy, auc};
 use serde_json::{Value, json};
 
-use crate::paths;
 use crate::stage::{Server, Stage};
 
 /// Largest difference of a score from the training framework's.
@@ -13,8 +12,7 @@ const TOLERANCE: f64 = 1e-4;
 const CHUNK: usize = 128;
 
 pub(crate) fn check(stage: &Stage, server: &Server) -> Result<()> {
-    let path = paths::root().join("examples").join(stage.example.name()).join("expected/1.json");
-    let expected = Expected::read(&path)?;
+    let expected = Expected::read(&stage.expected())?;
     let (mut scores, mut classes) = (Vec::new(), Vec::new());
     for nodes in expected.nodes.chunks(CHUNK) {
         let mut body = json!({ "nodes": nodes });

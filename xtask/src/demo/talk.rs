@@ -3,17 +3,33 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use sagehost_examples::expected::Expected;
 use serde_json::{Value, json};
 
 use crate::stage::{Example, Server, Stage};
 
 /// Asks and prints.
 pub(crate) fn show(stage: &Stage, server: &Server) -> Result<()> {
-    match stage.example {
-        Example::Transfers => decisions(server, &[17, 4711, 12_345, 19_000, 101], &[120.0, 9_500.0]),
-        Example::BitcoinOtc => decisions(server, &[1, 35, 2028, 3744, 4172], &[0.0]),
-        Example::Cora => classes(server, &[0, 1, 1708, 2000, 2707]),
+    if stage.example == Example::Cora {
+        return classes(server, &[0, 1, 1708, 2000, 2707]);
     }
+    let expected = Expected::read(&stage.expected())?;
+    let mut users: Vec<(u64, f64)> = expected.nodes.iter().copied().zip(expected.scores.iter().copied()).collect();
+    users.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // The riskiest two, one in the middle and the safest, as the training script saw them.
+    let places = [0, 1, users.len() / 2, users.len().saturating_sub(1)];
+    let asked = places.iter().filter_map(|&place| users.get(place)).map(|(user, _)| *user);
+    let features = |amount: f64| json!({ "amount": amount });
+    let mut requests: Vec<Value> =
+        asked.map(|user| json!({ "user_id": user, "features": features(120.0), "as_of": expected.as_of_ms })).collect();
+    if let (Example::Transfers, Some((safest, _))) = (stage.example, users.last()) {
+        // The rule knows more than the model: an amount limit, a blocklist, and a customer whom nobody knows yet.
+        requests.push(json!({ "user_id": safest, "features": features(12_500.0) }));
+        requests.push(json!({ "user_id": safest, "features": features(120.0), "device_id": "d-stolen-1" }));
+        let stranger = json!({ "age_days": 2.0, "kyc_level": 1.0, "amount": 950.0 });
+        requests.push(json!({ "user_id": 900_001, "features": stranger }));
+    }
+    decisions(server, &requests)
 }
 
 fn post(server: &Server, path: &str, body: &Value) -> Result<(Value, f64)> {
@@ -24,22 +40,20 @@ fn post(server: &Server, path: &str, body: &Value) -> Result<(Value, f64)> {
     Ok((answer, started.elapsed().as_secs_f64() * 1e3))
 }
 
-fn decisions(server: &Server, users: &[u64], amounts: &[f64]) -> Result<()> {
-    println!("{:<8} {:>9} {:>9} {:<9} {:<14} {:>7}  reasons", "user", "amount", "score", "decision", "release", "ms");
-    for user in users {
-        for amount in amounts {
-            let features = if *amount > 0.0 { json!({ "amount": amount }) } else { json!({}) };
-            let (answer, ms) = post(server, "/v1/score", &json!({ "user_id": user, "features": features }))?;
-            let reasons =
-                answer["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
-            let release = format!("{}@{}", answer["model"].as_str().unwrap_or("?"), answer["version"]);
-            println!(
-                "{user:<8} {amount:>9.2} {:>9.4} {:<9} {release:<14} {ms:>7.2}  {}",
-                answer["score"].as_f64().unwrap_or(f64::NAN),
-                answer["decision"].as_str().unwrap_or("?"),
-                reasons.join("; ")
-            );
-        }
+fn decisions(server: &Server, requests: &[Value]) -> Result<()> {
+    println!("{:<8} {:>9} {:>8} {:<9} {:<13} {:>6}  reasons", "user", "amount", "score", "decision", "release", "ms");
+    for request in requests {
+        let (answer, ms) = post(server, "/v1/score", request)?;
+        let reasons = answer["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+        let release = format!("{}@{}", answer["model"].as_str().unwrap_or("?"), answer["version"]);
+        println!(
+            "{:<8} {:>9.2} {:>8.1} {:<9} {release:<13} {ms:>6.2}  {}",
+            request["user_id"].to_string(),
+            request["features"]["amount"].as_f64().unwrap_or(f64::NAN),
+            answer["score"].as_f64().unwrap_or(f64::NAN),
+            answer["decision"].as_str().unwrap_or("?"),
+            reasons.join("; ")
+        );
     }
     Ok(())
 }

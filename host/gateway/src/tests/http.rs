@@ -73,7 +73,7 @@ async fn score_answers_in_full() {
     let mut got = post(&site, SCORE, body).await.json();
     assert_eq!(got["request_id"].take().as_str().map(str::len), Some(32));
     let expected = json!({
-        "user_id": "u", "score": 0.5, "decision": "review", "reasons": ["device_id=d-9", "card_id=12"], "policy": "strict@2",
+        "user_id": "u", "score": 0.5, "decision": "review", "reasons": ["device=d-9", "card=12"], "policy": "strict@2",
         "model": "echo", "version": 3, "release": release().digest.to_string(), "graph_version": "0123456789abcdef:0",
         "numerics_id": "cpu-test", "as_of": 42, "request_id": null,
     });

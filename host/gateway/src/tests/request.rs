@@ -55,7 +55,7 @@ fn defaults() {
     let asked = score(r#"{"user_id": "u", "device_id": "d", "ip": "::1", "card_id": 7, "shop_id": null}"#).unwrap();
     assert_eq!(asked.request.want, Want { scores: false, embeddings: false, decision: true });
     let entities: Vec<_> = asked.request.entities.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-    assert_eq!(entities, [("device_id", "d"), ("ip", "::1"), ("card_id", "7")]);
+    assert_eq!(entities, [("device", "d"), ("ip", "::1"), ("card", "7")]);
 }
 
 #[test]
