@@ -27,7 +27,8 @@ impl Client {
     /// A client of `http://address`.
     #[must_use]
     pub fn new(address: &str) -> Self {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60)));
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60)));
         Self { agent: ureq::Agent::new_with_config(config.build()), base: format!("http://{address}") }
     }
 
@@ -89,7 +90,8 @@ impl Client {
 
 fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<Answer, ureq::Error> {
     let status = response.status().as_u16();
-    let content_type = response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default().to_string();
+    let content_type =
+        response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default().to_string();
     let text = response.body_mut().with_config().limit(256 << 20).read_to_string()?;
     let json = serde_json::from_str(&text).unwrap_or(Value::Null);
     Ok(Answer { status, content_type, text, json })

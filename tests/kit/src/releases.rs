@@ -24,7 +24,11 @@ pub fn sagehost(binary: &str, arguments: &[&str]) -> String {
 pub fn plugins() -> PathBuf {
     let default = || root().join("target/plugins");
     let folder = std::env::var_os("SAGEHOST_PLUGINS").map_or_else(default, PathBuf::from);
-    assert!(folder.join("risk-decision.wasm").exists(), "no plugins in {}: run `cargo xtask plugins`", folder.display());
+    assert!(
+        folder.join("risk-decision.wasm").exists(),
+        "no plugins in {}: run `cargo xtask plugins`",
+        folder.display()
+    );
     folder
 }
 
@@ -42,17 +46,28 @@ pub fn transfers_graph(binary: &str, folder: &Path) -> PathBuf {
 /// Imports the tables in `data`.
 #[must_use]
 pub fn build_graph(binary: &str, data: &Path, out: &Path) -> PathBuf {
-    sagehost(binary, &["graph", "build", &data.join("graph.toml").display().to_string(), "--quiet", "--out", &out.display().to_string()]);
+    sagehost(
+        binary,
+        &[
+            "graph",
+            "build",
+            &data.join("graph.toml").display().to_string(),
+            "--quiet",
+            "--out",
+            &out.display().to_string(),
+        ],
+    );
     out.to_path_buf()
 }
 
-/// Packs a release source folder into `repository` as `model` version `version`.
+/// Packs a release source folder into `repository` as `model` version `version`, with one salt for all, so that releases
+/// of different content draw the same samples.
 pub fn pack(binary: &str, source: &Path, repository: &Path, model: &str, version: u64) {
     let [source, repository, plugins] = [source, repository, &plugins()].map(|p| p.display().to_string());
     let version = version.to_string();
-    let arguments =
-        ["release", "pack", &source, "--repository", &repository, "--model", model, "--version", &version, "--plugins", &plugins];
-    sagehost(binary, &arguments);
+    let place = ["--repository", &repository, "--model", model, "--version", &version];
+    let rest = ["--plugins", &plugins, "--salt", "testkit"];
+    sagehost(binary, &[&["release", "pack", &source][..], &place, &rest].concat());
 }
 
 /// The source folder of a committed release of the transfers example.

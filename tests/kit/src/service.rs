@@ -43,7 +43,9 @@ impl Etcd {
             .spawn()
             .expect("etcd; `cargo xtask setup` installs it");
         let client = Client::new(endpoint.trim_start_matches("http://"));
-        crate::eventually("etcd's health", Duration::from_secs(20), || client.try_get("/health").ok().filter(|a| a.status == 200));
+        crate::eventually("etcd's health", Duration::from_secs(20), || {
+            client.try_get("/health").ok().filter(|a| a.status == 200)
+        });
         Self { child, endpoint }
     }
 
