@@ -17,6 +17,8 @@ pub(crate) struct Gpu {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) limits: wgpu::Limits,
+    /// See [`crate::loops`].
+    max_loops: Option<u64>,
     /// Why the device was lost. It never comes back: every later call answers with this.
     lost: Arc<OnceLock<String>>,
     /// Buffers and bind groups made so far; numbers the buffers as well.
@@ -58,7 +60,8 @@ impl Gpu {
         });
         // Errors outside a scope (from a destructor, say) belong to no request; wgpu's own handler would panic.
         device.on_uncaptured_error(Arc::new(|error| tracing::error!(%error, "wgpu error outside any request")));
-        Ok(Self { device, queue, limits, lost, created: AtomicU64::new(0) })
+        let max_loops = crate::loops::limit(&adapter.get_info().driver);
+        Ok(Self { device, queue, limits, max_loops, lost, created: AtomicU64::new(0) })
     }
 
     /// Runs `work`, and turns whatever went wrong on the device meanwhile into an error.
@@ -126,6 +129,11 @@ impl Gpu {
     /// Most bytes that a shader can see of one buffer; below 4 GiB, so that shaders can count elements in 32 bits.
     pub(crate) fn max_storage(&self) -> u64 {
         self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size).min(u64::from(u32::MAX))
+    }
+
+    /// Whether the driver would end loops that run so often; where it would, the iterations that it lets run.
+    pub(crate) fn cuts_loops(&self, iterations: impl FnOnce() -> u64) -> Option<u64> {
+        self.max_loops.filter(|most| iterations() > *most)
     }
 
     /// A buffer of `bytes`, which must not be 0.

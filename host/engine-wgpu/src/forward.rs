@@ -7,6 +7,7 @@ use sagehost_engine::{Batch, BatchRules, EngineError, Hooks, LayerBlocks, Model,
 
 use crate::device::Gpu;
 use crate::kernels::{GEMM_TILE, Kernel, Kernels, SEGMENT_WIDTH, flags, segment};
+use crate::loops;
 use crate::plan::{DeviceAggregator, DeviceConv, DeviceLayer, DeviceLinear, DeviceLstm, DevicePlan};
 use crate::scratch::{Operand, Scratch, Sizes, Slot};
 use crate::session::Session;
@@ -54,7 +55,8 @@ impl WgpuModel {
     ) -> Result<(Vec<f32>, Vec<f32>), EngineError> {
         let places = lay_out(&self.plan, batch, &mut scratch.ints)?;
         scratch.reserve(&self.gpu, &sizes(&self.plan, batch, scratch.ints.len()))?;
-        let mut pass = Pass { session: Session::new(&self.gpu, &self.kernels, scratch), batch, hooks, places: &places };
+        let session = Session::new(&self.gpu, &self.kernels, scratch);
+        let mut pass = Pass { gpu: &self.gpu, session, batch, hooks, places: &places };
         pass.session.put_ints();
         pass.session.put(Slot::RowsA, batch.features);
         for (l, (layer, blocks)) in self.plan.layers.iter().zip(&batch.layers).enumerate() {
@@ -169,6 +171,7 @@ fn word(value: usize) -> Result<u32, EngineError> {
 
 /// A forward pass while it is recorded.
 struct Pass<'s, 'b> {
+    gpu: &'s Gpu,
     session: Session<'s>,
     batch: &'s Batch<'b>,
     hooks: &'s mut dyn Hooks,
@@ -291,6 +294,8 @@ impl<'s> Pass<'s, '_> {
     ) -> Result<(), EngineError> {
         let layer = &self.places[l];
         let at = relation_places(layer, conv)?;
+        let iterations = if kernel == Kernel::SegmentMax { loops::max } else { loops::sum };
+        check_loops(self.gpu, l, conv, blocks, iterations)?;
         let operands = [Operand::Slot(x), Operand::Slot(Slot::Ints), Operand::Slot(Slot::Aggregated)];
         let params = [word(blocks.num_dst)?, word(dim)?, mode, at.offsets, at.indices, layer.dst_rows, at.coefficients];
         let elements = u64::from(params[0]) * u64::from(params[1]);
@@ -321,6 +326,7 @@ impl<'s> Pass<'s, '_> {
             Operand::Slot(Slot::Aggregated),
         ];
         let pad_to = lstm.pad_to.unwrap_or(0);
+        check_loops(self.gpu, l, conv, blocks, |degree| loops::lstm(degree.max(pad_to), lstm.hidden))?;
         let params = [word(blocks.num_dst)?, word(lstm.hidden)?, at.offsets, at.indices, pad_to, 0, 0];
         self.session.run(Kernel::Lstm, &operands, params, blocks.num_dst as u64)
     }
@@ -352,6 +358,26 @@ impl<'s> Pass<'s, '_> {
 fn relation_places(layer: &LayerPlaces, conv: &DeviceConv) -> Result<RelationPlaces, EngineError> {
     let at = layer.relations.get(conv.relation).copied();
     at.ok_or_else(|| EngineError::Batch(format!("the batch has no relation {}", conv.relation)))
+}
+
+/// Refuses a destination with so many neighbours (or padded steps) that the driver would skip some of them.
+fn check_loops(
+    gpu: &Gpu,
+    l: usize,
+    conv: &DeviceConv,
+    blocks: &LayerBlocks,
+    iterations: impl FnOnce(u32) -> u64,
+) -> Result<(), EngineError> {
+    let degrees = blocks.relations.get(conv.relation).map_or(&[][..], |block| &block.offsets).windows(2);
+    let longest = || degrees.map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
+    match gpu.cuts_loops(|| iterations(longest())) {
+        Some(most) => Err(EngineError::Batch(format!(
+            "layer {l}, relation {}: the longest neighbourhood is too long for this adapter, whose driver ends a shader's \
+             loops after {most} iterations: serve smaller fan-outs, or use a GPU or the CPU backend",
+            conv.relation
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// One row per edge. The block's indices were checked against the number of rows.

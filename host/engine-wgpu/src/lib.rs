@@ -6,13 +6,15 @@
 //! projection) forces a read-back in the middle. The head's activation runs on the CPU with the engine's own exp.
 //!
 //! **Batch invariance.** One workgroup shape per kernel, chosen here and never by the size of a batch; each output element
-//! is one chain of operations in a fixed order. Buffers, pipelines and bind groups live as long as the model.
+//! is computed in an order that the model and the element's own neighbourhood fix. Pipelines live as long as the device,
+//! buffers and bind groups as long as the model.
 
 mod adapter;
 mod backend;
 mod device;
 mod forward;
 mod kernels;
+mod loops;
 mod plan;
 mod scratch;
 mod session;
@@ -21,4 +23,4 @@ pub use adapter::{AdapterSummary, Selector, adapters};
 pub use backend::WgpuBackend;
 
 /// Counted up whenever a kernel changes bits: part of the numerics id.
-pub const KERNEL_GENERATION: &str = "k1";
+pub const KERNEL_GENERATION: &str = "k2";

@@ -4,6 +4,7 @@ use sagehost_engine::EngineError;
 use sagehost_engine::plan::{Activation, Aggregator, Conv, HeadActivation, Layer, Linear, Lstm, ModelPlan};
 
 use crate::device::{Gpu, GpuBuffer};
+use crate::loops;
 
 /// `y = x · weightᵀ + bias`.
 pub(crate) struct DeviceLinear {
@@ -83,6 +84,9 @@ impl DevicePlan {
 
 fn place_layer(gpu: &Gpu, l: usize, layer: &Layer, in_dim: usize) -> Result<DeviceLayer, EngineError> {
     let convs = layer.convs.iter().map(|conv| place_conv(gpu, l, conv, in_dim)).collect::<Result<_, _>>()?;
+    if layer.normalize_after || layer.convs.iter().any(|conv| conv.normalize) {
+        check_loops(gpu, &format!("layer {l}: rows of {}", layer.out_dim()), || loops::normalize(layer.out_dim()))?;
+    }
     Ok(DeviceLayer {
         convs,
         relu: layer.activation == Activation::Relu,
@@ -118,7 +122,19 @@ fn place_conv(gpu: &Gpu, l: usize, conv: &Conv, in_dim: usize) -> Result<DeviceC
     })
 }
 
+/// Refuses what the driver would cut short whatever the batch.
+fn check_loops(gpu: &Gpu, what: &str, iterations: impl FnOnce() -> u64) -> Result<(), EngineError> {
+    match gpu.cuts_loops(iterations) {
+        Some(most) => Err(EngineError::Device(format!(
+            "{what} are too wide for this adapter: its driver ends a shader's loops after {most} iterations; use a GPU or \
+             the CPU backend"
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn place_linear(gpu: &Gpu, name: &str, linear: &Linear) -> Result<DeviceLinear, EngineError> {
+    check_loops(gpu, &format!("{name}: {} inputs", linear.weight.cols), || loops::gemm(linear.weight.cols))?;
     Ok(DeviceLinear {
         weight: gpu.upload(&format!("{name} weight"), &linear.weight.data)?,
         bias: linear.bias.as_ref().map(|bias| gpu.upload(&format!("{name} bias"), bias)).transpose()?,

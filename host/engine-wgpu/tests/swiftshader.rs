@@ -8,6 +8,7 @@ const SWIFTSHADER: Driver = Driver {
     manifests: &["/usr/lib/chromium/vk_swiftshader_icd.json", "/usr/share/vulkan/icd.d/vk_swiftshader_icd.json"],
     adapter: "SwiftShader",
     package: "chromium",
+    cuts_loops: false,
 };
 
 device_tests!(SWIFTSHADER);
