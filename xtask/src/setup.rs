@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 
 use crate::{apt, paths, run};
 
-/// Debian packages: a real etcd, two software Vulkan drivers (Mesa's llvmpipe; chromium brings SwiftShader), a load tool.
-const PACKAGES: [&str; 6] = ["etcd-server", "etcd-client", "libvulkan1", "mesa-vulkan-drivers", "chromium", "wrk"];
+/// Debian packages: a real etcd, two software Vulkan drivers (Mesa's llvmpipe; chromium brings SwiftShader), curl for the manuals' commands, a load tool.
+const PACKAGES: [&str; 7] =
+    ["etcd-server", "etcd-client", "libvulkan1", "mesa-vulkan-drivers", "chromium", "curl", "wrk"];
 
 /// Brings everything.
 ///

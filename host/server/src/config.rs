@@ -116,6 +116,8 @@ pub(crate) struct Config {
     pub(crate) log_level: String,
     /// `log.format` is `json`.
     pub(crate) log_json: bool,
+    /// What the environment says that no key understands.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// How to reach etcd.
@@ -213,13 +215,15 @@ impl Config {
                 "json" => Ok(true),
                 _ => Err("text or json"),
             }),
+            warnings: Vec::new(),
         };
         if config.listen == config.admin_listen && config.listen.port() != 0 {
             values.problem("server.admin_listen", "must differ from server.listen");
         }
-        match values.into_problems() {
-            problems if problems.is_empty() => Ok(config),
-            problems => Err(ConfigError { problems }),
+        let (problems, warnings) = values.into_findings();
+        match problems.is_empty() {
+            true => Ok(Self { warnings, ..config }),
+            false => Err(ConfigError { problems }),
         }
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
                 summary.version,
                 edges as f64 / seconds.max(1e-9)
             );
+            summary.notes.iter().for_each(|note| println!("note: {note}"));
             println!(
                 "next: name it under [graphs] in the server's configuration, or look at it with `sagehost graph info {}`",
                 out.display()
@@ -61,7 +62,7 @@ pub(crate) fn run(command: &Graph) -> anyhow::Result<()> {
         }
         Graph::Info { folder, verify } => {
             let snapshot = Snapshot::open(folder)?;
-            print!("{}", snapshot.info());
+            println!("{}", snapshot.info());
             if *verify {
                 snapshot.verify()?;
                 println!("every file matches its digest");

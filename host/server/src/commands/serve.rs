@@ -52,17 +52,22 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<()> {
     }
     let config = Config::read(args.config.as_deref(), std::env::vars())?;
     if args.check_config {
+        config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         println!("the configuration is good");
         return Ok(());
     }
     init_logs(&config.log_level, if config.log_json { LogFormat::Json } else { LogFormat::Text })?;
+    config.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.io_threads)
         .thread_name("sagehost-io")
         .enable_all()
         .build()
         .context("cannot start the I/O threads")?;
-    runtime.block_on(serve(config))
+    let ended = runtime.block_on(serve(config));
+    // A release that is being loaded need not be: compiling may take longer than anyone wants to wait for the end.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
@@ -71,7 +76,6 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let runtime = Runtime {
         compute: Arc::new(ComputePool::new("sagehost-compute", config.threads, POOL_QUEUE)?),
         guests: Arc::new(ComputePool::new("sagehost-guest", config.threads, POOL_QUEUE)?),
-        threads: config.threads,
         backend: backend(&config)?,
         plugins: PluginHost::new()?,
         metrics: Arc::clone(&metrics),

@@ -31,11 +31,12 @@ impl fmt::Display for Place {
 pub(super) struct Values {
     given: BTreeMap<String, (String, Place)>,
     problems: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl Values {
     pub(super) fn collect(file: Option<(&Path, &str)>, environment: impl Iterator<Item = (String, String)>) -> Self {
-        let mut values = Self { given: BTreeMap::new(), problems: Vec::new() };
+        let mut values = Self { given: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
         if let Some((path, text)) = file {
             values.read_file(path, text);
         }
@@ -45,10 +46,11 @@ impl Values {
                 Some(key) => {
                     values.given.insert((*key).to_string(), (text, Place::Variable(name)));
                 }
-                // These two are the tools' own: where test data and plugins are found.
-                None if matches!(name.as_str(), "SAGEHOST_DATA" | "SAGEHOST_PLUGINS" | "SAGEHOST_SKIP_GPU_TESTS") => {}
+                // Not a problem: Kubernetes sets SAGEHOST_PORT and the like in every pod beside a Service named sagehost.
                 None if name.starts_with("SAGEHOST_") => {
-                    values.problems.push(format!("${name}: there is no such key; see docs/configuration.md"));
+                    values
+                        .warnings
+                        .push(format!("${name} is not a key of the configuration; see docs/configuration.md"));
                 }
                 None => {}
             }
@@ -151,8 +153,9 @@ impl Values {
         self.problems.push(format!("{place}: `{key}`: {detail}"));
     }
 
-    pub(super) fn into_problems(self) -> Vec<String> {
-        self.problems
+    /// What cannot be used, and what was not understood.
+    pub(super) fn into_findings(self) -> (Vec<String>, Vec<String>) {
+        (self.problems, self.warnings)
     }
 }
 

@@ -34,21 +34,28 @@ fn the_environment_overrides_every_key() {
 #[test]
 fn all_problems_are_reported_with_their_places() {
     let text = "[server]\nlisten = \"nowhere\"\nmax_body_bytes = 3\nlissten = 1\n[engine]\nbackend = \"tpu\"\n[etcd]\nprefix = \"x\"\n";
-    let problems = parse(text, &[("SAGEHOST_LOG_FORMAT", "xml"), ("SAGEHOST_LOG_LEVLE", "x")]).unwrap_err();
+    let problems = parse(text, &[("SAGEHOST_LOG_FORMAT", "xml")]).unwrap_err();
     let expected = [
         "/etc/sagehost.toml:4: `server.lissten`: there is no such key",
-        "$SAGEHOST_LOG_LEVLE: there is no such key",
         "configuration: `repository.folder`: is required",
         "/etc/sagehost.toml:2: `server.listen`: `nowhere` is not an address",
         "/etc/sagehost.toml:3: `server.max_body_bytes`: `3` is not a whole number from 1024",
         "/etc/sagehost.toml:6: `engine.backend`: `tpu` is not auto, cpu or wgpu",
         "/etc/sagehost.toml:8: `etcd.prefix`: must end with /",
-        "$SAGEHOST_LOG_FORMAT: `xml` is not text or json",
+        "$SAGEHOST_LOG_FORMAT: `log.format`: `xml` is not text or json",
     ];
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
     for (problem, expected) in problems.iter().zip(expected) {
         assert!(problem.starts_with(expected), "{problem} / {expected}");
     }
+}
+
+#[test]
+fn a_strange_variable_is_a_warning() {
+    let config =
+        parse("[repository]\nfolder = \"m\"", &[("SAGEHOST_SERVICE_HOST", "10.0.0.1"), ("HOME", "/")]).unwrap();
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(config.warnings[0].contains("$SAGEHOST_SERVICE_HOST"));
 }
 
 #[test]
