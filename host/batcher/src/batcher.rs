@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sagehost_types::{Code, Fault};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use crate::policy::Settings;
@@ -37,7 +37,6 @@ struct Inner<J, R> {
     executor: Box<Executor<J, R>>,
     pool: Arc<ComputePool>,
     state: Mutex<State<J, R>>,
-    emptied: Notify,
 }
 
 /// A bounded queue of jobs `J`, computed in batches to results `R` on a [`ComputePool`].
@@ -64,7 +63,7 @@ impl<J: Send + 'static, R: Send + 'static> Batcher<J, R> {
     ) -> Self {
         let state = Mutex::new(State::new(slots));
         let executor = Box::new(executor);
-        Self { inner: Arc::new(Inner { settings, slots, executor, pool, state, emptied: Notify::new() }) }
+        Self { inner: Arc::new(Inner { settings, slots, executor, pool, state }) }
     }
 
     /// Computes one job in some batch. Dropping the future takes the job out of the queue; a job is never computed once its
@@ -72,8 +71,7 @@ impl<J: Send + 'static, R: Send + 'static> Batcher<J, R> {
     ///
     /// # Errors
     /// [`Code::Overloaded`] where the queue is full, [`Code::DeadlineExceeded`] at the deadline whether or not the engine is
-    /// busy, [`Code::Unavailable`] once [`Self::drain`] was called, [`Code::Internal`] where the executor fails, and what
-    /// the executor answers for this job.
+    /// busy, [`Code::Internal`] where the executor fails, and what the executor answers for this job.
     pub async fn submit(&self, job: J, deadline: Instant) -> Result<(R, QueueTime), Fault> {
         let arrived = now();
         if deadline <= arrived {
@@ -82,9 +80,6 @@ impl<J: Send + 'static, R: Send + 'static> Batcher<J, R> {
         let (answer, mut receiver) = oneshot::channel();
         let id = {
             let mut state = self.inner.lock();
-            if state.draining {
-                return Err(Fault::new(Code::Unavailable, "the release is ending").retry_after(RETRY_AFTER));
-            }
             let max_queue = self.inner.settings.max_queue.max(1);
             if state.queued() >= max_queue {
                 let detail = format!("the release's queue of {max_queue} requests is full");
@@ -109,19 +104,6 @@ impl<J: Send + 'static, R: Send + 'static> Batcher<J, R> {
         }
     }
 
-    /// Accepts no more jobs and returns when those that it has are done.
-    pub async fn drain(&self) {
-        self.inner.lock().draining = true;
-        Inner::pump(&self.inner);
-        loop {
-            let emptied = self.inner.emptied.notified();
-            if self.inner.lock().is_empty() {
-                return;
-            }
-            emptied.await;
-        }
-    }
-
     /// How many jobs there are now.
     #[must_use]
     pub fn gauges(&self) -> Gauges {
@@ -134,12 +116,6 @@ impl<J, R> Inner<J, R> {
     fn lock(&self) -> MutexGuard<'_, State<J, R>> {
         // No code of a caller runs under this lock, so a poisoned one still holds a sound state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn notify_if_empty(&self) {
-        if self.lock().is_empty() {
-            self.emptied.notify_waiters();
-        }
     }
 }
 
@@ -164,10 +140,9 @@ struct Leave<'a, J, R> {
 
 impl<J, R> Drop for Leave<'_, J, R> {
     fn drop(&mut self) {
+        // Dropped after the lock is released: a job may hold anything.
         let left = self.inner.lock().remove(self.id);
-        if left.is_some() {
-            self.inner.notify_if_empty();
-        }
+        drop(left);
     }
 }
 
@@ -223,7 +198,6 @@ impl<J: Send + 'static, R: Send + 'static> Drop for Slot<J, R> {
     fn drop(&mut self) {
         self.inner.lock().finish(self.jobs);
         Inner::pump(&self.inner);
-        self.inner.notify_if_empty();
     }
 }
 

@@ -27,13 +27,12 @@ pub(crate) struct State<J, R> {
     next_id: u64,
     slots: Slots,
     in_flight: usize,
-    pub(crate) draining: bool,
 }
 
 impl<J, R> State<J, R> {
     pub(crate) fn new(slots: usize) -> Self {
         let slots = Slots { free: slots.max(1), busy: 0 };
-        Self { queue: VecDeque::new(), next_id: 0, slots, in_flight: 0, draining: false }
+        Self { queue: VecDeque::new(), next_id: 0, slots, in_flight: 0 }
     }
 
     /// Appends a job and returns its id.
@@ -53,12 +52,7 @@ impl<J, R> State<J, R> {
     /// The next batch, if the policy wants one now; its slot is then busy until [`Self::finish`].
     pub(crate) fn take(&mut self, settings: &Settings, now: Instant) -> Option<Vec<Item<J, R>>> {
         let waiting = self.queue.front().map(|oldest| Waiting { jobs: self.queue.len(), oldest: oldest.arrived });
-        let settings = match self.draining {
-            // No company will come.
-            true => Settings { max_wait: std::time::Duration::ZERO, ..*settings },
-            false => *settings,
-        };
-        let Action::Take(jobs) = decide(&settings, now, waiting, self.slots) else {
+        let Action::Take(jobs) = decide(settings, now, waiting, self.slots) else {
             return None;
         };
         self.slots.free -= 1;
@@ -81,10 +75,5 @@ impl<J, R> State<J, R> {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    /// Whether nothing waits and nothing runs.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.slots.busy == 0
     }
 }
