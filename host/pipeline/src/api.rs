@@ -52,6 +52,14 @@ impl Endpoint {
             Self::Score => "score",
         }
     }
+
+    /// Where a request to it names its seed of this number, as a JSON pointer.
+    pub(crate) fn node_pointer(self, number: usize) -> String {
+        match self {
+            Self::Predict => format!("/nodes/{number}"),
+            Self::Score => "/user_id".into(),
+        }
+    }
 }
 
 /// A node asked about.
@@ -120,7 +128,7 @@ pub struct InferResponse {
     pub numerics_id: Arc<str>,
     /// The as-of time that was used.
     pub as_of_ms: TimeMs,
-    /// Names of the scores, one per output.
+    /// Names of the scores, one per output; empty where the release names none.
     pub classes: Arc<[String]>,
     /// One per seed, in the request's order.
     pub results: Vec<SeedResult>,

@@ -53,8 +53,8 @@ impl Columns {
 
     /// Puts a request's features into the schema's order and settles what is missing.
     ///
-    /// `known` is the graph's row of the seed in node-column order (NaN is missing), or `None` where the graph does not
-    /// know the seed. `at` is the JSON pointer of the features, for faults.
+    /// `known` is what is known of the seed without the request, from the first column on (NaN is missing): the graph's
+    /// row, or the values of the request's own node. `at` is the JSON pointer of the features, for faults.
     ///
     /// # Errors
     /// [`Code::InvalidField`] for an unknown name, a wrong length or a non-finite number; [`Code::MissingField`] where the

@@ -17,6 +17,9 @@ use crate::plugins::Plugins;
 use crate::rows::InputRows;
 use crate::sampler::{SamplingPlan, engine_layers};
 
+/// Most values of a batch's input rows, 1 GiB: sampled edges are bounded by their number, but rows can be wide.
+const MAX_BATCH_VALUES: usize = 1 << 28;
+
 /// See the module.
 pub(crate) struct Core {
     pub(crate) binding: Binding,
@@ -29,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) model: Box<dyn Model>,
     pub(crate) plugins: Plugins,
     pub(crate) rows: InputRows,
-    /// `aggregators[layer][relation]`: which need coefficients.
+    /// `weighed[layer][relation]`: which take coefficients.
     pub(crate) weighed: Vec<Vec<bool>>,
 }
 
@@ -205,7 +208,12 @@ impl Core {
     /// Input rows of a batch, in the model's space.
     fn gather(&self, prepared: &Prepared, inputs: &[(Node, TimeMs)]) -> Result<Vec<f32>, Fault> {
         let width = self.shared.rows.width();
-        let mut features = vec![0.0; inputs.len() * width];
+        let size = inputs.len().checked_mul(width).filter(|&size| size <= MAX_BATCH_VALUES);
+        let size = size.ok_or_else(|| {
+            let detail = format!("the neighbourhood has {} rows of {width} values, too many to gather", inputs.len());
+            Fault::new(Code::TooLarge, detail)
+        })?;
+        let mut features = vec![0.0; size];
         if width == 0 {
             return Ok(features);
         }
@@ -258,7 +266,7 @@ impl Core {
                 }
                 let detail =
                     "the model's output for this node is not a finite number: look at its features' magnitudes";
-                Err(Fault::new(Code::NotFinite, detail).at(format!("/nodes/{number}")))
+                Err(Fault::new(Code::NotFinite, detail).at(job.endpoint.node_pointer(number)))
             };
             let seed = (prepared.seeds.nodes[place], prepared.seeds.as_of_ms[place]);
             seeds.push(SeedOutcome {
@@ -327,3 +335,6 @@ fn lost_node() -> Fault {
 fn no_row() -> Result<JobResult, Fault> {
     Err(Fault::new(Code::Internal, "the batch gave no row for this request"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use sagehost_release::LoadedFiles;
 use sagehost_release::golden::{Example, GoldenGraph};
 use sagehost_types::Key;
 
-use crate::api::Features;
+use crate::api::{Endpoint, Features};
 use crate::columns::Columns;
 use crate::core::{Core, Shared};
 use crate::decide;
@@ -57,6 +57,7 @@ fn run(core: &Core, columns: &Columns, policy: &Policy, example: &Example) -> Re
         seeds: vec![JobSeed { node: SeedNode::Known(node), row }],
         as_of_ms,
         own: OwnGraph::default(),
+        endpoint: Endpoint::Predict,
         evidence: true,
         full_neighbourhood: example.full_neighbourhood,
         deadline,

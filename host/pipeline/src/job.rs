@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use sagehost_plugin::api::Evidence;
 use sagehost_types::{Key, Node, TimeMs};
 
+use crate::api::Endpoint;
+
 /// The model's part of one request.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -14,6 +16,8 @@ pub(crate) struct Job {
     pub(crate) as_of_ms: TimeMs,
     /// Nodes and edges that the request brings along.
     pub(crate) own: OwnGraph,
+    /// Who asked: where a fault of a seed is.
+    pub(crate) endpoint: Endpoint,
     /// Whether the post-processor will want the sampled neighbours.
     pub(crate) evidence: bool,
     /// Sample every neighbour natively, whatever the release says: golden examples.

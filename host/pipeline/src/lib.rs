@@ -13,9 +13,12 @@ mod job;
 mod live;
 mod plan;
 mod plugins;
+mod ready;
 mod release;
 mod rows;
 mod sampler;
+#[cfg(test)]
+mod testing;
 
 pub use infer::infer;
 pub use live::{Live, LiveTable, Route, Table};

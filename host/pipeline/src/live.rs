@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use sagehost_plugin::api::Policy;
@@ -9,6 +10,9 @@ use sagehost_types::{Code, Fault};
 
 use crate::api::Endpoint;
 use crate::release::LoadedRelease;
+
+/// When a request that found nothing to serve it may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What a request pins when it is routed and keeps to its answer: a release and the policy that goes with it.
 pub struct Live {
@@ -40,12 +44,11 @@ impl Table {
     /// Chooses the release for a request: the model that it names, else the endpoint's route, else the only model.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] while nothing is live; [`Code::NotFound`] for a model that is not, or where a choice is needed.
+    /// [`Code::Unavailable`] while nothing is live, or not what the route names; [`Code::NotFound`] for a named model that is
+    /// not, or where a choice is needed.
     pub fn route(&self, endpoint: Endpoint, model: Option<&str>) -> Result<Arc<Live>, Fault> {
         if self.models.is_empty() {
-            return Err(
-                Fault::new(Code::Unavailable, "no release is live yet").retry_after(std::time::Duration::from_secs(1))
-            );
+            return Err(Fault::new(Code::Unavailable, "no release is live yet").retry_after(RETRY_AFTER));
         }
         let route = self.routes.get(&endpoint);
         let (name, version) = match (model, route) {
@@ -69,7 +72,12 @@ impl Table {
         });
         live.cloned().ok_or_else(|| {
             let what = version.map_or_else(|| format!("model `{name}`"), |v| format!("version {v} of model `{name}`"));
-            Fault::new(Code::NotFound, format!("{what} is not live")).at("/model")
+            let detail = format!("{what} is not live");
+            match model {
+                Some(_) => Fault::new(Code::NotFound, detail).at("/model"),
+                // The route is the operator's: the same request will do once what it names is live.
+                None => Fault::new(Code::Unavailable, detail).retry_after(RETRY_AFTER),
+            }
         })
     }
 }
@@ -88,5 +96,47 @@ impl LiveTable {
     /// Puts another table in its place.
     pub fn store(&self, table: Table) {
         self.0.store(Arc::new(table));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Toy;
+
+    #[test]
+    fn the_name_then_the_route_then_the_only_model_decide() {
+        let toy = Toy::new("");
+        let live = |model: &str, version| {
+            let mut files = toy.files();
+            files.id.model = model.into();
+            files.id.version = version;
+            let release = Arc::new(LoadedRelease::load(&toy.runtime, files).unwrap());
+            let policy = Arc::clone(release.default_policy());
+            (version, Arc::new(Live { release, policy }))
+        };
+        let mut table = Table::default();
+        let ask = |table: &Table, endpoint, model: Option<&str>| {
+            let answer = table.route(endpoint, model);
+            answer.map(|live| live.release.id().to_string()).map_err(|fault| (fault.code, fault.field))
+        };
+        let nowhere = |code, field: Option<&str>| Err((code, field.map(String::from)));
+        assert_eq!(ask(&table, Endpoint::Predict, None), nowhere(Code::Unavailable, None));
+
+        table.models.insert("a".into(), [live("a", 1), live("a", 2)].into());
+        assert_eq!(ask(&table, Endpoint::Predict, None), Ok("a@2".into()));
+        assert_eq!(ask(&table, Endpoint::Predict, Some("b")), nowhere(Code::NotFound, Some("/model")));
+
+        table.models.insert("b".into(), [live("b", 7)].into());
+        assert_eq!(ask(&table, Endpoint::Predict, None), nowhere(Code::NotFound, Some("/model")));
+        table.routes.insert(Endpoint::Predict, Route { model: "a".into(), version: Some(1) });
+        assert_eq!(ask(&table, Endpoint::Predict, None), Ok("a@1".into()));
+        assert_eq!(ask(&table, Endpoint::Predict, Some("a")), Ok("a@1".into()), "a named model follows its route");
+        assert_eq!(ask(&table, Endpoint::Predict, Some("b")), Ok("b@7".into()));
+        assert_eq!(ask(&table, Endpoint::Score, Some("a")), Ok("a@2".into()), "routes are per endpoint");
+
+        table.routes.insert(Endpoint::Score, Route { model: "c".into(), version: None });
+        let fault = table.route(Endpoint::Score, None).map(|_| ()).unwrap_err();
+        assert_eq!((fault.code, fault.field, fault.retry_after), (Code::Unavailable, None, Some(RETRY_AFTER)));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn plan(spec: &ReleaseSpec, weights: &mut Weights<'_>, relations: &[S
 }
 
 /// How many logits a model gives.
-pub(crate) fn outputs(plan: &ModelPlan) -> usize {
+fn outputs(plan: &ModelPlan) -> usize {
     match &plan.head.linear {
         Some(linear) => linear.weight.rows,
         None => plan.layers.last().map_or(0, Layer::out_dim),

@@ -39,8 +39,11 @@ impl Plugins {
                 settings: settings(&file.spec.settings).map_err(|e| format!("{}: {e}", file.spec.file))?,
                 call_limit: Duration::from_millis(u64::from(file.spec.call_ms)),
                 memory_limit: (file.spec.memory_mib as usize) << 20,
-                // One instance for each thread that can be in a call; a pool's threads are all there are.
-                max_instances: runtime.threads,
+                // One instance for each thread that can be in a call.
+                max_instances: match role {
+                    PluginRole::PreProcessor | PluginRole::PostProcessor => runtime.guests.threads(),
+                    PluginRole::Sampler | PluginRole::EdgeWeigher | PluginRole::Reducer => runtime.compute.threads(),
+                },
             };
             let plugin =
                 Plugin::new(&runtime.plugins, compiled, config).map_err(|e| format!("{}: {e}", file.spec.file))?;
@@ -112,5 +115,36 @@ fn number(value: &toml::Value) -> Option<f64> {
         toml::Value::Integer(number) => Some(*number as f64),
         toml::Value::Float(number) => Some(*number),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<(String, Setting)>, String> {
+        settings(&toml::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn settings_keep_their_kind() {
+        let read = read("a = true\nb = 3\nc = 0.5\nd = \"x\"\ne = [1, 2.5]\nf = [\"x\", \"y\"]\ng = []").unwrap();
+        let expected = [
+            ("a", Setting::Flag(true)),
+            ("b", Setting::Number(3.0)),
+            ("c", Setting::Number(0.5)),
+            ("d", Setting::Text("x".into())),
+            ("e", Setting::Numbers(vec![1.0, 2.5])),
+            ("f", Setting::Texts(vec!["x".into(), "y".into()])),
+            ("g", Setting::Numbers(vec![])),
+        ];
+        assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    #[test]
+    fn what_a_plugin_cannot_take_is_refused_by_name() {
+        for text in ["bad = [1, \"x\"]", "bad = [[1]]", "bad = { a = 1 }", "bad = 2024-05-01", "bad = [true]"] {
+            assert!(read(text).unwrap_err().contains("`bad`"), "{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A release, loaded: verified files made into something that answers requests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,11 @@ use sagehost_graph::GraphView;
 use sagehost_plugin::PluginHost;
 use sagehost_plugin::api::Policy;
 use sagehost_release::LoadedFiles;
-use sagehost_release::spec::{AggregatorKind, PluginRole, ReleaseSpec};
-use sagehost_telemetry::{Label, Metrics, Stage};
+use sagehost_release::spec::{PluginRole, ReleaseSpec};
+use sagehost_telemetry::{GaugeGuard, Label, Metrics, Stage};
 use sagehost_types::{Code, Fault, ReleaseId};
 
+use crate::api::Endpoint;
 use crate::binding::Binding;
 use crate::columns::Columns;
 use crate::core::{Core, Shared};
@@ -30,8 +31,6 @@ pub struct Runtime {
     pub compute: Arc<ComputePool>,
     /// Threads that run pre- and post-processors: a spinning rule must not hold up the engine.
     pub guests: Arc<ComputePool>,
-    /// How many threads each pool has.
-    pub threads: usize,
     /// The engine.
     pub backend: Arc<dyn Backend>,
     /// Where plugins run.
@@ -39,8 +38,11 @@ pub struct Runtime {
     /// Where what happens is counted.
     pub metrics: Arc<Metrics>,
     /// Graphs by name.
-    pub graphs: std::collections::BTreeMap<String, Arc<dyn GraphView>>,
+    pub graphs: BTreeMap<String, Arc<dyn GraphView>>,
 }
+
+/// A job in the queue, counted there for as long as it waits.
+type Queued = (Job, GaugeGuard);
 
 /// A release that can answer.
 pub struct LoadedRelease {
@@ -48,7 +50,7 @@ pub struct LoadedRelease {
     pub(crate) spec: ReleaseSpec,
     pub(crate) columns: Columns,
     pub(crate) core: Arc<Core>,
-    pub(crate) batcher: Batcher<Job, JobResult>,
+    pub(crate) batcher: Batcher<Queued, JobResult>,
     pub(crate) guests: Arc<ComputePool>,
     pub(crate) classes: Arc<[String]>,
     pub(crate) numerics_id: Arc<str>,
@@ -96,8 +98,10 @@ impl LoadedRelease {
         let label = Label::from(&files.id.model);
         let batcher = Batcher::spawn(
             batching,
-            runtime.threads,
-            move |jobs: Vec<Job>| {
+            runtime.compute.threads(),
+            move |jobs: Vec<Queued>| {
+                // The guards go: the jobs no longer wait.
+                let jobs: Vec<Job> = jobs.into_iter().map(|(job, _)| job).collect();
                 metrics.batch(label.clone(), jobs.len());
                 let answers = executor.execute(&jobs);
                 if let Some(answer) = answers.iter().flatten().next() {
@@ -111,7 +115,7 @@ impl LoadedRelease {
         );
         Ok(Self {
             id: files.id,
-            classes: classes(&spec, plan::outputs(&model_plan)).into(),
+            classes: spec.model.classes.clone().into(),
             columns,
             batcher,
             core,
@@ -153,6 +157,12 @@ impl LoadedRelease {
         &self.numerics_id
     }
 
+    /// Counts a request among those that wait for a batch, until the guard goes.
+    pub(crate) fn waiting(&self) -> GaugeGuard {
+        self.metrics.queued(Label::from(&self.id.model))
+    }
+
+    /// That there is a post-processor to ask for a decision.
     pub(crate) fn post_processor(&self) -> Result<(), Fault> {
         if self.spec.plugins.contains_key(&PluginRole::PostProcessor) {
             return Ok(());
@@ -179,17 +189,7 @@ pub(crate) fn bind(
     salt: &str,
 ) -> Result<Core, String> {
     let binding = Binding::new(graph, columns, relations)?;
-    for (conv, place) in spec.model.layers.iter().flat_map(|l| &l.convs).zip(0..) {
-        let weigher = spec.plugins.contains_key(&PluginRole::EdgeWeigher);
-        if conv.aggregator == AggregatorKind::Weigher && !weigher {
-            return Err(format!("convolution {place} takes coefficients and the release names no edge-weigher"));
-        }
-    }
     Ok(Core { sampling: SamplingPlan::new(spec, &binding.relations, salt), binding, shared: Arc::clone(shared) })
-}
-
-fn classes(spec: &ReleaseSpec, outputs: usize) -> Vec<String> {
-    (0..outputs).map(|i| spec.model.classes.get(i).cloned().unwrap_or_else(|| i.to_string())).collect()
 }
 
 /// Runs the first nodes of the graph, alone and as a full batch, so that the first request meets warm code and buffers.
@@ -199,6 +199,7 @@ fn warm_up(core: &Core, max_batch: usize) -> Result<(), String> {
         seeds: vec![JobSeed { node: SeedNode::Known(node), row: None }],
         as_of_ms: graph.latest_ms(),
         own: OwnGraph::default(),
+        endpoint: Endpoint::Predict,
         evidence: false,
         full_neighbourhood: false,
         // Generous: a cold start may read every page from disk.
