@@ -20,15 +20,25 @@ fn scan(repository: &Path, previous: &Documents) -> io::Result<Documents> {
     let mut texts = Vec::new();
     let mut refused = Vec::new();
     for (name, path) in entries(repository)? {
-        if name.starts_with(['.', '_']) || !path.is_dir() {
+        if name.starts_with(['.', '_']) || !is_folder(&path) {
             continue;
         }
         if !valid_name(&name) {
             refused.push((name, "this folder's name cannot name a model".to_string()));
             continue;
         }
-        for (version, path) in entries(&path).unwrap_or_default() {
-            if version.starts_with(['.', '_']) || !path.is_dir() {
+        let versions = match present(entries(&path)) {
+            Ok(versions) => versions,
+            Err(error) => {
+                // That a folder cannot be read now does not say that its releases are gone: they stay.
+                let known = previous.releases.keys().filter(|key| key.model == name);
+                texts.extend(known.map(|key| (format!("releases/{name}/{}", key.version), Ok(String::new()))));
+                refused.push((name, format!("cannot be read: {error}")));
+                continue;
+            }
+        };
+        for (version, path) in versions {
+            if version.starts_with(['.', '_']) || !is_folder(&path) {
                 continue;
             }
             let document = format!("releases/{name}/{version}");
@@ -39,7 +49,7 @@ fn scan(repository: &Path, previous: &Documents) -> io::Result<Documents> {
         }
     }
     for (kind, folder) in [("routes", "_routes"), ("policies", "_policies")] {
-        for (name, path) in entries(&repository.join(folder)).unwrap_or_default() {
+        for (name, path) in present(entries(&repository.join(folder)))? {
             if let Some(stem) = name.strip_suffix(".toml").filter(|stem| !stem.starts_with('.')) {
                 texts.push((format!("{kind}/{stem}"), read(&path)));
             }
@@ -64,6 +74,22 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// No entries where there is no such folder, or no longer.
+fn present(found: io::Result<Vec<(String, PathBuf)>>) -> io::Result<Vec<(String, PathBuf)>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+/// Whether there is a folder, or something that cannot be looked at: reading it will say why.
+fn is_folder(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(metadata) => metadata.is_dir(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -152,5 +178,29 @@ mod tests {
         let third = scan(root, &first).unwrap();
         assert!(third.policies.is_empty() && third.releases.len() == 2);
         assert!(scan(&root.join("absent"), &third).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for path in ["m/1", "m/2", "n/1", "_routes"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let first = scan(root, &Documents::default()).unwrap();
+        // A link to itself cannot be followed, whoever tries.
+        fs::remove_dir_all(root.join("m")).unwrap();
+        std::os::unix::fs::symlink("m", root.join("m")).unwrap();
+        let second = scan(root, &first).unwrap();
+        assert_eq!(second.releases, first.releases);
+        assert!(second.refused["m"].starts_with("cannot be read"), "{:?}", second.refused);
+        fs::remove_file(root.join("m")).unwrap();
+        let third = scan(root, &second).unwrap();
+        assert_eq!(third.releases.keys().map(ToString::to_string).collect::<Vec<_>>(), ["n@1"]);
+        assert!(third.refused.is_empty());
+        // Routes and policies have no such rule of their own: the whole scan says that it failed.
+        fs::remove_dir(root.join("_routes")).unwrap();
+        std::os::unix::fs::symlink("_routes", root.join("_routes")).unwrap();
+        assert!(scan(root, &third).is_err());
     }
 }
