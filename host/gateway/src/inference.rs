@@ -27,7 +27,7 @@ pub trait Admin: Send + Sync + 'static {
 /// What is served.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// Whether every endpoint that should be served has a warm release.
+    /// Whether any model is live: warm, and its golden examples passed.
     pub ready: bool,
     /// The live models; the one that answers `predict` by default first.
     pub models: Vec<ModelHealth>,
