@@ -75,7 +75,8 @@ impl Policies<'_> {
             Err(reason) => {
                 // Documents are checked when they are read; this is for one that slipped through.
                 tracing::error!(policy = %name, %reason, "the policy cannot be used; the release's own values serve");
-                Arc::clone(release.default_policy())
+                // Not kept: another release has other values of its own.
+                return Arc::clone(release.default_policy());
             }
         };
         self.read.insert(name, Arc::clone(&policy));
