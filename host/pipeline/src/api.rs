@@ -20,7 +20,7 @@ pub struct InferRequest {
     pub seeds: Vec<Seed>,
     /// Other entity keys of the request (device, ip, card …), for the post-processor.
     pub entities: Vec<(String, String)>,
-    /// As-of time; absent: the newest event time of the graph version.
+    /// As-of time; absent: the newest event time of the graph version and of the request's own edges.
     pub as_of_ms: Option<TimeMs>,
     /// Nodes that the request brings along.
     pub nodes: Vec<RequestNode>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sagehost_graph::{GraphView, KeyType};
 use sagehost_plugin::api::{Context, Request};
-use sagehost_types::{Code, Fault, Key};
+use sagehost_types::{Code, Fault, Key, TimeMs};
 
 use crate::api::{Endpoint, Features, InferRequest, RequestEdge, RequestNode, Seed};
 use crate::columns::RawRow;
@@ -30,6 +30,13 @@ pub(crate) struct ReadySeed {
     pub(crate) prepared: Vec<f32>,
 }
 
+/// What a request reads at that names no time: the newest event that it can know, the graph's or its own. So its answer is a
+/// function of the graph version and the request, not of the clock, and the edges that it brings along count.
+fn present(release: &LoadedRelease, request: &InferRequest) -> TimeMs {
+    let own = request.edges.iter().filter_map(|edge| edge.time_ms).max();
+    own.map_or(release.graph().latest_ms(), |own| own.max(release.graph().latest_ms()))
+}
+
 /// Makes a request ready for the queue.
 ///
 /// # Errors
@@ -40,7 +47,7 @@ pub(crate) fn make_ready(
     deadline: Instant,
 ) -> Result<Ready, Fault> {
     let started = Instant::now();
-    let as_of_ms = request.as_of_ms.unwrap_or_else(|| release.graph().latest_ms());
+    let as_of_ms = request.as_of_ms.unwrap_or_else(|| present(release, request));
     let context = decide::context(&request.request_id, as_of_ms);
     let mut making = Making {
         release,

@@ -96,7 +96,7 @@ pub struct ModelSpec {
     /// Logits to scores: `none`, `sigmoid` or `softmax`.
     #[serde(default)]
     pub output: OutputKind,
-    /// Names of the outputs, one per logit, for the answers. Empty: numbered.
+    /// Names of the outputs, one per logit, for the answers. Empty: scores are a list.
     #[serde(default)]
     pub classes: Vec<String>,
     /// Tensor names of the input standardisation, `(x - shift) · scale`.

@@ -34,6 +34,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.max_body_bytes", Some("4194304"), "Largest request body; over it 413."),
     key("server.max_connections", Some("4096"), "Most open connections of the inference API."),
     key("server.io_threads", Some("1"), "Threads that read and write the network. They never compute."),
+    key(
+        "server.request_timeout_ms",
+        Some("30000"),
+        "Longest time for an answer, whatever the request and its release say.",
+    ),
     key("server.shutdown_ms", Some("10000"), "Longest wait for accepted requests when the server is asked to stop."),
     key("engine.backend", Some("auto"), "`cpu`, `wgpu`, or `auto`: wgpu where there is a GPU, else cpu."),
     key(
@@ -94,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) max_connections: usize,
     /// `server.io_threads`.
     pub(crate) io_threads: usize,
+    /// `server.request_timeout_ms`.
+    pub(crate) request_timeout: Duration,
     /// `server.shutdown_ms`.
     pub(crate) shutdown: Duration,
     /// `engine.backend`.
@@ -192,6 +199,7 @@ impl Config {
             max_body_bytes: values.number("server.max_body_bytes", 1024, 1 << 30),
             max_connections: values.number("server.max_connections", 1, 1 << 20),
             io_threads: values.number("server.io_threads", 1, 256),
+            request_timeout: Duration::from_millis(values.number("server.request_timeout_ms", 1, 3_600_000) as u64),
             shutdown: Duration::from_millis(values.number("server.shutdown_ms", 0, 3_600_000) as u64),
             backend: values.get("engine.backend", |t| match t {
                 "auto" => Ok(BackendChoice::Auto),

@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod retired;
 mod service;
 mod target;
 

@@ -10,12 +10,23 @@ use sagehost_release::ReleaseFolder;
 use sagehost_rollout::{PolicyDoc, RouteDoc, Target, VersionChoice};
 use sagehost_telemetry::{Label, LiveRelease};
 
+use crate::retired::Retired;
+
 /// See the module.
 pub(crate) struct ServerTarget {
-    /// What releases are loaded with.
-    pub(crate) runtime: Runtime,
-    /// Where they are published.
-    pub(crate) table: Arc<LiveTable>,
+    runtime: Runtime,
+    table: Arc<LiveTable>,
+    retired: Retired,
+}
+
+impl ServerTarget {
+    /// Loads releases with `runtime` and publishes them in `table`.
+    ///
+    /// # Errors
+    /// Where the system has no thread.
+    pub(crate) fn new(runtime: Runtime, table: Arc<LiveTable>) -> anyhow::Result<Self> {
+        Ok(Self { runtime, table, retired: Retired::start()? })
+    }
 }
 
 impl Target for ServerTarget {
@@ -23,11 +34,7 @@ impl Target for ServerTarget {
 
     fn load(&self, release: &ReleaseFolder) -> Result<Arc<LoadedRelease>, String> {
         let files = release.load().map_err(|e| e.to_string());
-        let loaded = files.and_then(|files| LoadedRelease::load(&self.runtime, files));
-        if loaded.is_err() {
-            self.runtime.metrics.release_rejected(Label::from(&release.id().model));
-        }
-        loaded.map(Arc::new)
+        files.and_then(|files| LoadedRelease::load(&self.runtime, files)).map(Arc::new)
     }
 
     fn publish(&self, table: sagehost_rollout::Table<LoadedRelease>) {
@@ -53,6 +60,14 @@ impl Target for ServerTarget {
             digest: Label::from(Arc::<str>::from(id.digest.short())),
         }));
         self.table.store(Table { models, routes: routes(&table.routes) });
+        let now = self.table.load();
+        for live in before.models.values().flat_map(BTreeMap::values) {
+            let id = live.release.id();
+            let stays = now.models.get(&*id.model).and_then(|versions| versions.get(&id.version));
+            if stays.is_none_or(|stays| !Arc::ptr_eq(&stays.release, &live.release)) {
+                self.retired.take(Arc::clone(&live.release));
+            }
+        }
     }
 }
 

@@ -158,12 +158,14 @@ table! {
         "Calls of a plugin, failed ones too.";
     plugin_errors: Counter["plugin", "role", "kind"] = "sagehost_plugin_errors_total",
         "Calls of a plugin that failed, by what happened.";
-    plugin_instances: Gauge["plugin"] = "sagehost_plugin_instances",
-        "Live instances of a plugin.";
+    plugin_instances: Gauge[] = "sagehost_plugin_instances",
+        "Live instances of all plugins.";
     release_swaps: Counter["model"] = "sagehost_release_swaps_total",
         "Releases that went live.";
-    release_rejections: Counter["model"] = "sagehost_release_rejections_total",
-        "Releases that were refused; the one before goes on serving.";
+    rejections: Counter[] = "sagehost_release_rejections_total",
+        "Releases and documents that were refused, each reason of each once; what served before goes on serving.";
+    source_errors: Counter[] = "sagehost_source_errors_total",
+        "Times that the folder or etcd could not be read.";
     release_info: Gauge["model", "version", "digest"] = "sagehost_release_info",
         "1 for each live release.";
     build_info: Gauge["version"] = "sagehost_build_info",

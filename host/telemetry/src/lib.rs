@@ -14,4 +14,4 @@ mod process;
 pub use families::{Kind, Row, TABLE};
 pub use label::Label;
 pub use logs::{LogFormat, LogsError, init_logs};
-pub use metrics::{CONTENT_TYPE, GaugeGuard, LiveRelease, Metrics, OK, Stage};
+pub use metrics::{CONTENT_TYPE, GaugeGuard, LiveRelease, Metrics, OK, Readings, Stage};

@@ -1,7 +1,8 @@
 //! The registry and how each metric is written to.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::prometheus_text;
@@ -69,11 +70,28 @@ pub struct LiveRelease {
 }
 
 /// All metrics of a process. Make one, share it by `Arc`.
-#[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     families: Families,
     live: Mutex<HashSet<Labels<3>>>,
+    readings: OnceLock<Box<dyn Fn() -> Readings + Send + Sync>>,
+}
+
+/// What others count for themselves, read when the page is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readings {
+    /// Instances of all plugins that exist now.
+    pub plugin_instances: usize,
+    /// Releases and documents refused since the start.
+    pub rejections: u64,
+    /// Times that the source of documents could not be read.
+    pub source_errors: u64,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").field("families", &self.families).finish_non_exhaustive()
+    }
 }
 
 impl Metrics {
@@ -86,7 +104,7 @@ impl Metrics {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started = i64::try_from(started.as_secs()).unwrap_or(i64::MAX);
         families.start_seconds.get_or_create(&labels::start_seconds([])).set(started);
-        Self { registry, families, live: Mutex::default() }
+        Self { registry, families, live: Mutex::default(), readings: OnceLock::new() }
     }
 
     /// A request ended: `code` is [`OK`] or a fault's code; `model` is empty where none was found.
@@ -140,20 +158,15 @@ impl Metrics {
         self.families.plugin_calls.get_or_create(&labels::plugin_calls([plugin, role])).inc();
     }
 
-    /// An instance of a plugin lives until the guard is dropped.
-    #[must_use]
-    pub fn plugin_instance(&self, plugin: Label) -> GaugeGuard {
-        GaugeGuard::new(&self.families.plugin_instances.get_or_create(&labels::plugin_instances([plugin])))
+    /// Names who reads [`Readings`] when the page is asked for. The first that is named stays.
+    pub fn read_from(&self, read: impl Fn() -> Readings + Send + Sync + 'static) {
+        // A second call changes nothing, as documented.
+        let _ = self.readings.set(Box::new(read));
     }
 
     /// A release went live.
     pub fn release_swapped(&self, model: Label) {
         self.families.release_swaps.get_or_create(&labels::release_swaps([model])).inc();
-    }
-
-    /// A release was refused.
-    pub fn release_rejected(&self, model: Label) {
-        self.families.release_rejections.get_or_create(&labels::release_rejections([model])).inc();
     }
 
     /// Says which releases are live now: all of them.
@@ -181,6 +194,13 @@ impl Metrics {
     pub fn render(&self) -> String {
         if let Some(bytes) = process::resident_bytes() {
             self.families.resident_bytes.get_or_create(&labels::resident_bytes([])).set(bytes);
+        }
+        if let Some(read) = self.readings.get() {
+            let Readings { plugin_instances, rejections, source_errors } = read();
+            let instances = self.families.plugin_instances.get_or_create(&labels::plugin_instances([]));
+            instances.set(i64::try_from(plugin_instances).unwrap_or(i64::MAX));
+            self.families.rejections.get_or_create(&labels::rejections([])).inner().store(rejections, Relaxed);
+            self.families.source_errors.get_or_create(&labels::source_errors([])).inner().store(source_errors, Relaxed);
         }
         let mut text = String::new();
         if let Err(error) = prometheus_text::encode(&mut text, &self.registry) {

@@ -35,6 +35,9 @@ pub(crate) struct Predict {
     /// A feature of the request, `name=value`; an empty value is null. Only with --score.
     #[arg(long = "feature", value_name = "NAME=VALUE", requires = "score")]
     features: Vec<String>,
+    /// Keys are text even where they look like numbers: for a graph with string keys.
+    #[arg(long)]
+    text_keys: bool,
     /// Print the answer's JSON as it came.
     #[arg(long)]
     json: bool,
@@ -71,7 +74,13 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Integer-like keys go as numbers only where the text is exactly that number; a graph with string keys takes `"7"`.
+impl Predict {
+    fn key(&self, text: &str) -> Value {
+        if self.text_keys { json!(text) } else { key(text) }
+    }
+}
+
+/// Keys go as numbers where the text is exactly that number.
 fn key(text: &str) -> Value {
     match text.parse::<u64>() {
         Ok(number) if number.to_string() == text => json!(number),
@@ -84,7 +93,7 @@ fn as_of(text: &str) -> Value {
 }
 
 fn predict_body(args: &Predict) -> Value {
-    let nodes: Vec<Value> = args.nodes.iter().map(|n| key(n)).collect();
+    let nodes: Vec<Value> = args.nodes.iter().map(|n| args.key(n)).collect();
     let mut body = json!({ "nodes": nodes, "return": args.wanted });
     add_common(&mut body, args);
     body
@@ -102,7 +111,7 @@ fn score_body(args: &Predict) -> anyhow::Result<Value> {
         };
         features.insert(name.into(), value);
     }
-    let mut body = json!({ "user_id": key(user), "features": features });
+    let mut body = json!({ "user_id": args.key(user), "features": features });
     add_common(&mut body, args);
     Ok(body)
 }

@@ -14,7 +14,7 @@ use sagehost_graph::{GraphView, Snapshot};
 use sagehost_pipeline::{LiveTable, Runtime};
 use sagehost_plugin::PluginHost;
 use sagehost_rollout::{Counters, EtcdOptions, EtcdUser, Options, SourceOptions};
-use sagehost_telemetry::{LogFormat, Metrics, init_logs};
+use sagehost_telemetry::{LogFormat, Metrics, Readings, init_logs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{BackendChoice, Config, documentation};
@@ -83,8 +83,15 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     };
     tracing::info!(engine = runtime.backend.numerics_id(), threads = config.threads, "the engine is ready");
 
-    let target = Arc::new(ServerTarget { runtime, table: Arc::clone(&table) });
-    let rollout = sagehost_rollout::start(rollout_options(&config), target, Arc::new(Counters::default()))?;
+    let counters = Arc::new(Counters::default());
+    let (counted, plugins) = (Arc::clone(&counters), Arc::clone(&runtime.plugins));
+    metrics.read_from(move || Readings {
+        plugin_instances: plugins.instances_live(),
+        rejections: counted.rejected(),
+        source_errors: counted.source_errors(),
+    });
+    let target = Arc::new(ServerTarget::new(runtime, Arc::clone(&table))?);
+    let rollout = sagehost_rollout::start(rollout_options(&config), target, counters)?;
 
     let settings = Settings {
         public: config.listen,
@@ -92,6 +99,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         max_body: config.max_body_bytes,
         max_connections: config.max_connections,
         drain_timeout: config.shutdown,
+        request_timeout: config.request_timeout,
         ..Settings::default()
     };
     let pages = Arc::new(RolloutPages(rollout.status()));

@@ -13,15 +13,10 @@ fn touched() -> (Metrics, Vec<GaugeGuard>) {
     metrics.plugin_call("uniform".into(), "sampler".into(), None);
     metrics.plugin_call("uniform".into(), "sampler".into(), Some("trap".into()));
     metrics.release_swapped(model.clone());
-    metrics.release_rejected(model.clone());
+    metrics.read_from(|| Readings { plugin_instances: 3, rejections: 2, source_errors: 1 });
     metrics.connection_refused("public".into());
     metrics.set_live([LiveRelease { model: model.clone(), version: 2, digest: "sha256:0".into() }]);
-    let guards = vec![
-        metrics.in_flight("predict".into()),
-        metrics.connection("public".into()),
-        metrics.queued(model),
-        metrics.plugin_instance("uniform".into()),
-    ];
+    let guards = vec![metrics.in_flight("predict".into()), metrics.connection("public".into()), metrics.queued(model)];
     (metrics, guards)
 }
 
