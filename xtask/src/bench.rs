@@ -36,6 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
+/// Not the demo's, which may be running.
+const PORT: u16 = 8090;
+
 const CONNECTIONS: [u32; 3] = [1, 8, 64];
 
 /// The kinds of request, and the floor: a page that does nothing, on the same server over the same connections.
@@ -49,8 +52,8 @@ fn predict(seconds: u32) -> Result<()> {
     if !on_path("wrk") {
         bail!("wrk is not installed: run `cargo xtask setup`, or `apt-get install wrk`");
     }
-    let stage = Stage::set(Example::Transfers)?;
-    let server = step("Serve", || stage.serve("cpu", Some(["127.0.0.1:8090".into(), "127.0.0.1:8091".into()])))?;
+    let mut stage = Stage::set(Example::Transfers, PORT)?;
+    let server = step("Serve", || stage.serve("cpu"))?;
     let mut figures = Vec::new();
     step("Warm up", || wrk::run(&server, "predict.lua", 8, 2).map(drop))?;
     for (kind, what, script) in KINDS {

@@ -1,5 +1,7 @@
-//! An example, set up and served: what the demo shows and the benchmarks measure. Everything goes below `.demo/NAME`.
+//! An example, set up and served: what the demo shows and the benchmarks measure. Everything goes below `.demo/NAME`, or
+//! `.demo/NAME-PORT` where another port than 8080 is asked for: one folder for each server that can run.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use sagehost_examples::data::Finder;
 use sagehost_examples::{bitcoin, cora, transfers};
 
 use crate::paths;
-use crate::run::{output, run, step};
+use crate::run::{on_path, output, run, step};
 
 /// One of the examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -47,19 +49,40 @@ impl Example {
     }
 }
 
+/// The port that needs no mention: in folders' names as on the command line.
+pub(crate) const USUAL_PORT: u16 = 8080;
+
 /// An example's files, ready to be served.
 pub(crate) struct Stage {
     pub(crate) example: Example,
     folder: PathBuf,
     binary: PathBuf,
+    addresses: [String; 2],
+    /// Listeners on both addresses until the server takes them: whoever else wants them, or the folder, is told at once.
+    held: Vec<TcpListener>,
 }
 
 impl Stage {
-    /// Builds the plugins and the server, makes the graph, packs version 1 and writes the configuration.
-    pub(crate) fn set(example: Example) -> Result<Self> {
+    /// Takes `port` and the next (management), builds the plugins and the server, makes the graph, packs version 1 and
+    /// writes the configuration.
+    ///
+    /// # Errors
+    /// A port is taken, before anything is built or written; a step fails.
+    pub(crate) fn set(example: Example, port: u16) -> Result<Self> {
+        let next = port.checked_add(1).context("there is no port after it for the management pages")?;
+        let addresses = [port, next].map(|port| format!("127.0.0.1:{port}"));
+        // First of all: the folder belongs to whoever serves at its port, so what is below must not touch it without.
+        let held = addresses.iter().map(|address| {
+            TcpListener::bind(address.as_str()).with_context(|| {
+                format!(
+                    "{address} cannot be listened on: end what uses it, or `cargo xtask demo --port` chooses others"
+                )
+            })
+        });
+        let held = held.collect::<Result<Vec<_>>>()?;
         let plugins = crate::plugins::run(&crate::plugins::Args::default())?;
-        let binary = step("Server: release build (the first takes some ten minutes on two cores)", build_server)?;
-        let stage = Self { example, folder: paths::root().join(".demo").join(example.name()), binary };
+        let binary = step("Server: release build (the first takes about ten minutes on two cores)", build_server)?;
+        let stage = Self { example, folder: folder(example, port), binary, addresses, held };
         if stage.folder.exists() {
             std::fs::remove_dir_all(&stage.folder).with_context(|| stage.folder.display().to_string())?;
         }
@@ -74,6 +97,11 @@ impl Stage {
     /// What the training script of version 1 computed.
     pub(crate) fn expected(&self) -> PathBuf {
         paths::root().join("examples").join(self.example.name()).join("expected/1.json")
+    }
+
+    /// Where everything is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The model repository that the server watches.
@@ -141,29 +169,28 @@ impl Stage {
     }
 
     fn write_configuration(&self) -> Result<()> {
+        let [address, admin] = &self.addresses;
         let text = format!(
-            "# Written by `cargo xtask demo`. docs/configuration.md has every key.\n[server]\nlisten = \"127.0.0.1:8080\"\n\
-             admin_listen = \"127.0.0.1:8081\"\n\n[repository]\nfolder = \"models\"\n\n[graphs]\n{} = \"graph\"\n",
+            "# Written by `cargo xtask demo`. docs/configuration.md has every key.\n[server]\nlisten = \"{address}\"\n\
+             admin_listen = \"{admin}\"\n\n[repository]\nfolder = \"models\"\n\n[graphs]\n{} = \"graph\"\n",
             self.example.name()
         );
         let path = self.configuration();
         std::fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
-    /// Starts the server on the addresses given and waits until it is ready: live, warm and checked.
-    pub(crate) fn serve(&self, backend: &str, listen: Option<[String; 2]>) -> Result<Server> {
+    /// Starts the server and waits until it is ready: live, warm and checked.
+    pub(crate) fn serve(&mut self, backend: &str) -> Result<Server> {
         let log = self.folder.join("server.log");
         let file = std::fs::File::create(&log).with_context(|| log.display().to_string())?;
-        let [address, admin] = listen.unwrap_or_else(|| ["127.0.0.1:8080".into(), "127.0.0.1:8081".into()]);
-        for address in [&address, &admin] {
-            // Else an older server would answer in the new one's place.
-            std::net::TcpListener::bind(address.as_str())
-                .with_context(|| format!("{address} is taken: end what listens there, or name another with --port"))?;
-        }
-        let child = Command::new(&self.binary)
+        let [address, admin] = self.addresses.clone();
+        self.held.clear();
+        let child = self
+            .command()
             .args(["serve", "--config"])
             .arg(self.configuration())
             .env("SAGEHOST_ENGINE_BACKEND", backend)
+            // Ours, whatever the environment says.
             .env("SAGEHOST_SERVER_LISTEN", &address)
             .env("SAGEHOST_SERVER_ADMIN_LISTEN", &admin)
             .stdin(Stdio::null())
@@ -190,6 +217,25 @@ impl Stage {
         );
         Ok(server)
     }
+
+    /// The server's command, such that the server ends with us.
+    fn command(&self) -> Command {
+        // `Drop` of the handle does not run when a signal ends us, and the server would go on, on its ports. The kernel can
+        // be asked to send it a signal then, but from within the process alone: util-linux' setpriv asks, and becomes the
+        // server. Where it is missing, Ctrl-C still reaches both, as one process group.
+        if !on_path("setpriv") {
+            return Command::new(&self.binary);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "--"]).arg(&self.binary);
+        command
+    }
+}
+
+/// Where an example's files go. Nothing but the port tells two servers of one example apart.
+fn folder(example: Example, port: u16) -> PathBuf {
+    let demos = paths::root().join(".demo");
+    if port == USUAL_PORT { demos.join(example.name()) } else { demos.join(format!("{}-{port}", example.name())) }
 }
 
 fn build_server() -> Result<PathBuf> {
@@ -224,5 +270,31 @@ impl Drop for Server {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_port_has_its_folder() {
+        assert!(folder(Example::Cora, USUAL_PORT).ends_with(".demo/cora"));
+        assert!(folder(Example::BitcoinOtc, 9000).ends_with(".demo/bitcoin-otc-9000"));
+    }
+
+    #[test]
+    fn a_taken_port_is_said_before_anything_is_touched() {
+        // The management pages' port is taken, not the first: both are looked at.
+        let (port, _taken) = loop {
+            let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let port = taken.local_addr().expect("an address").port();
+            if port > 1 && TcpListener::bind(("127.0.0.1", port - 1)).is_ok() {
+                break (port, taken);
+            }
+        };
+        let error = Stage::set(Example::Cora, port - 1).err().expect("a port is taken");
+        assert!(error.to_string().starts_with(&format!("127.0.0.1:{port} cannot be listened on")), "{error}");
+        assert!(!folder(Example::Cora, port - 1).exists());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use sagehost_examples::expected::Expected;
 use serde_json::{Value, json};
 
@@ -20,8 +20,12 @@ pub(crate) fn show(stage: &Stage, server: &Server) -> Result<()> {
     let places = [0, 1, users.len() / 2, users.len().saturating_sub(1)];
     let asked = places.iter().filter_map(|&place| users.get(place)).map(|(user, _)| *user);
     let features = |amount: f64| json!({ "amount": amount });
-    let mut requests: Vec<Value> =
-        asked.map(|user| json!({ "user_id": user, "features": features(120.0), "as_of": expected.as_of_ms })).collect();
+    let mut requests: Vec<Value> = asked.map(|user| json!({ "user_id": user, "as_of": expected.as_of_ms })).collect();
+    if stage.example == Example::Transfers {
+        for request in &mut requests {
+            request["features"] = features(120.0);
+        }
+    }
     if let (Example::Transfers, Some((safest, _))) = (stage.example, users.last()) {
         // The rule knows more than the model: an amount limit, a blocklist, and a customer whom nobody knows yet.
         requests.push(json!({ "user_id": safest, "features": features(12_500.0) }));
@@ -41,15 +45,19 @@ fn post(server: &Server, path: &str, body: &Value) -> Result<(Value, f64)> {
 }
 
 fn decisions(server: &Server, requests: &[Value]) -> Result<()> {
-    println!("{:<8} {:>9} {:>8} {:<9} {:<13} {:>6}  reasons", "user", "amount", "score", "decision", "release", "ms");
+    // An amount is shown where the requests have one.
+    let with_amount = requests.iter().any(|request| request["features"]["amount"].is_number());
+    let amount = |text: String| if with_amount { format!("{text:>9} ") } else { String::new() };
+    let heading = amount("amount".into());
+    println!("{:<8} {heading}{:>8} {:<9} {:<13} {:>6}  reasons", "user", "score", "decision", "release", "ms");
     for request in requests {
         let (answer, ms) = post(server, "/v1/score", request)?;
         let reasons = answer["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
         let release = format!("{}@{}", answer["model"].as_str().unwrap_or("?"), answer["version"]);
         println!(
-            "{:<8} {:>9.2} {:>8.1} {:<9} {release:<13} {ms:>6.2}  {}",
+            "{:<8} {}{:>8.1} {:<9} {release:<13} {ms:>6.2}  {}",
             request["user_id"].to_string(),
-            request["features"]["amount"].as_f64().unwrap_or(f64::NAN),
+            amount(request["features"]["amount"].as_f64().map_or_else(|| "?".into(), |sum| format!("{sum:.2}"))),
             answer["score"].as_f64().unwrap_or(f64::NAN),
             answer["decision"].as_str().unwrap_or("?"),
             reasons.join("; ")
@@ -73,27 +81,28 @@ fn classes(server: &Server, papers: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// The address and lines to try.
-pub(crate) fn invitation(stage: &Stage, server: &Server) {
+/// The address and lines to try, which work as they are printed: they name nodes of this example's graph.
+pub(crate) fn invitation(stage: &Stage, server: &Server) -> Result<()> {
     let (address, admin) = (&server.address, &server.admin);
-    let ask = match stage.example {
-        Example::Transfers => format!(
-            "curl -s http://{address}/v1/score -H 'content-type: application/json' -d '{{\"user_id\": 17, \"features\": {{\"amount\": 950}}}}'"
-        ),
-        Example::BitcoinOtc => {
-            format!("curl -s http://{address}/v1/score -H 'content-type: application/json' -d '{{\"user_id\": 35}}'")
-        }
-        Example::Cora => format!("curl -s http://{address}/v1/graphsage/health"),
+    let nodes = Expected::read(&stage.expected())?.nodes;
+    let [first, second, ..] = nodes.as_slice() else { bail!("{}: fewer than two nodes", stage.expected().display()) };
+    let post = |path: &str, body: &Value| {
+        println!("  curl -s http://{address}{path} -H 'content-type: application/json' -d '{body}'");
     };
     println!("\nIt serves at http://{address}; management is at http://{admin}. Try:\n");
-    println!("  {ask}");
-    println!(
-        "  curl -s http://{address}/v1/graphsage/predict -H 'content-type: application/json' -d '{{\"nodes\": [17, 101], \"return\": [\"scores\"]}}'"
-    );
+    match stage.example {
+        Example::Transfers => post("/v1/score", &json!({ "user_id": first, "features": { "amount": 950 } })),
+        Example::BitcoinOtc => post("/v1/score", &json!({ "user_id": first })),
+        // It has no rule that decides.
+        Example::Cora => {}
+    }
+    post("/v1/graphsage/predict", &json!({ "nodes": [first, second], "return": ["scores"] }));
+    println!("  curl -s http://{address}/v1/graphsage/health");
     println!("  curl -s http://{admin}/admin/releases");
     println!("  curl -s http://{admin}/metrics\n");
     println!(
         "Its model repository is {}: put another version there, or change _policies/.",
         stage.repository().display()
     );
+    Ok(())
 }
