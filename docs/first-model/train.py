@@ -43,8 +43,11 @@ print(f"account 2 has the score {logits[1].sigmoid():.4f}")
 
 save_file({**model.state_dict(), "shift": shift, "scale": scale}, "weights.safetensors")
 
-# Golden examples: three accounts with everything that two layers see of them.
-seeds = [0, 1, 2]
+# Golden examples: a few accounts, the riskiest among them, with everything that two layers see of them, and what the rule
+# makes of each.
+REVIEW, DECLINE = 0.4, 0.8  # the same as in release.toml
+decide = lambda score: "decline" if score >= DECLINE else "review" if score >= REVIEW else "approve"
+seeds = [0, 1, 2, int(logits.argmax())]
 nodes, _, _, kept = k_hop_subgraph(seeds, 2, edges, num_nodes=len(accounts))
 value = lambda number: None if number.isnan() else number.item()
 golden = {
@@ -60,7 +63,9 @@ golden = {
         },
     },
     "examples": [
-        {"node": int(accounts[i]["account"]), "logits": [logits[i].item()], "tolerance": 1e-4} for i in seeds
+        {"node": int(accounts[i]["account"]), "logits": [logits[i].item()], "tolerance": 1e-4,
+         "decision": decide(logits[i].sigmoid().item())}
+        for i in seeds
     ],
 }
 with open("golden.json", "w") as file:
