@@ -74,7 +74,9 @@ fn graphs_and_releases_are_made_and_checked() {
     pack(BINARY, &mule_risk(1), &repository, "mule-risk", 1);
     let release = repository.join("mule-risk/1");
     let said = sagehost(BINARY, &["release", "check", &release.display().to_string()]);
-    assert!(said.contains("mule-risk@1 is whole"), "{said}");
+    assert!(said.contains("mule-risk@1 is good"), "{said}");
+    let said = sagehost(BINARY, &["release", "check", &release.display().to_string(), "--graph", &graph]);
+    assert!(said.contains("is good") && !said.contains("not run"), "{said}");
     alter(&release.join("weights.safetensors"));
     let output = run(&["release", "check", &release.display().to_string()]);
     assert_eq!(output.status.code(), Some(1));
@@ -88,6 +90,37 @@ fn graphs_and_releases_are_made_and_checked() {
     let rest = ["--model", "mule-risk", "--version", "1", "--plugins", &plugins];
     let arguments: Vec<&str> = version.iter().map(String::as_str).chain(rest).collect();
     assert_eq!(run(&arguments).status.code(), Some(1));
+}
+
+/// What no server would take does not use a version up.
+#[test]
+fn a_release_that_cannot_serve_is_not_packed() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = transfers_graph(BINARY, folder.path()).display().to_string();
+    let repository = folder.path().join("models");
+    let text = std::fs::read_to_string(mule_risk(1).join("release.toml")).unwrap();
+    let golden = std::fs::read_to_string(mule_risk(2).join("golden.json")).unwrap();
+    let broken = [
+        ("release.toml", text.replace("layers.0.received", "layers.9.received"), "layers.9.received"),
+        ("release.toml", text.replace("plugins/risk-decision.wasm", "plugins/standardize.wasm"), "pre-processor"),
+        ("weights.safetensors", "hello".into(), "weights"),
+        ("golden.json", golden, "golden example 0"),
+    ];
+    for (number, (file, content, reason)) in broken.into_iter().enumerate() {
+        let source = sagehost_testkit::releases::edited(&mule_risk(1), &folder.path().join(number.to_string()), |t| t);
+        std::fs::write(source.join(file), content).unwrap();
+        let [source, repository, plugins] = [&source, &repository, &plugins()].map(|p| p.display().to_string());
+        let place = ["--repository", &repository, "--model", "mule-risk", "--version", "1"];
+        let output =
+            run(&[&["release", "pack", &source][..], &place, &["--plugins", &plugins, "--graph", &graph]].concat());
+        assert_eq!(output.status.code(), Some(1), "{file}");
+        assert!(text_of(&output).contains(reason), "{file}: {}", text_of(&output));
+    }
+    assert!(!repository.join("mule-risk/1").exists());
+}
+
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
 }
 
 fn alter(file: &Path) {

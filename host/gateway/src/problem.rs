@@ -34,7 +34,8 @@ pub(crate) fn problem(fault: &Fault, request_id: &str, model: Label) -> Response
         request_id,
     };
     // A struct of strings and one number always serialises; were it not so, the status still tells.
-    let body = serde_json::to_vec(&problem).unwrap_or_default();
+    let mut body = serde_json::to_vec(&problem).unwrap_or_default();
+    body.push(b'\n');
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

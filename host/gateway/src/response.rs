@@ -207,8 +207,11 @@ fn lacks(what: &str) -> Fault {
 }
 
 pub(crate) fn write(body: &impl Serialize) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(body)
-        .map_err(|error| Fault::new(Code::Internal, format!("the answer cannot be written: {error}")))
+    let mut text = serde_json::to_vec(body)
+        .map_err(|error| Fault::new(Code::Internal, format!("the answer cannot be written: {error}")))?;
+    // For whoever reads it in a terminal.
+    text.push(b'\n');
+    Ok(text)
 }
 
 #[derive(Serialize)]

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::from_fn_with_state;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use sagehost_pipeline::api::Endpoint;
 use sagehost_telemetry::{Label, Metrics, OK};
@@ -143,7 +143,7 @@ async fn livez() -> &'static str {
 
 async fn readyz<I: Inference>(State(app): Shared<I>, request: Request) -> Response {
     match app.ready() {
-        true => Response::new(Body::from("ready\n")),
+        true => "ready\n".into_response(),
         false => refuse(&request, &Fault::new(Code::Unavailable, "not warm yet, or about to end")),
     }
 }

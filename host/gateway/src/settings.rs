@@ -32,7 +32,7 @@ impl Default for Settings {
         Self {
             public: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
             management: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
-            max_body: 2 << 20,
+            max_body: 4 << 20,
             max_connections: 4096,
             header_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(10),

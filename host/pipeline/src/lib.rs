@@ -19,8 +19,9 @@ mod rows;
 mod sampler;
 #[cfg(test)]
 mod testing;
+mod warm_up;
 
 pub use infer::infer;
 pub use live::{Live, LiveTable, Route, Table};
 pub use plugins::settings;
-pub use release::{LoadedRelease, Runtime};
+pub use release::{LoadedRelease, Runtime, check_without_graph};

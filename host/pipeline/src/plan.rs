@@ -41,13 +41,25 @@ pub(crate) fn plan(spec: &ReleaseSpec, weights: &mut Weights<'_>, relations: &[S
     let scaler = spec.model.scaler.as_ref().map(|s| weights.scaler(&s.shift, &s.scale, in_dim)).transpose();
     let scaler = scaler.map_err(|e| format!("model.scaler: {e}"))?;
     let plan = ModelPlan { in_dim, scaler, layers, head };
-    plan.validate().map_err(|e| e.to_string())?;
+    plan.validate().map_err(|e| named(spec, e.to_string()))?;
     check_outputs(spec, outputs(&plan))?;
     let unused = weights.unused();
     if !unused.is_empty() {
         tracing::warn!(tensors = unused.join(", "), "the weights file holds tensors that the release does not use");
     }
     Ok(plan)
+}
+
+/// A plan's problems count layers and convolutions; whoever wrote the file knows them by their tensors.
+fn named(spec: &ReleaseSpec, problems: String) -> String {
+    let mut text = problems;
+    for (l, layer) in spec.model.layers.iter().enumerate() {
+        for (c, conv) in layer.convs.iter().enumerate() {
+            let place = format!("layer {l}, convolution {c},");
+            text = text.replace(&place, &format!("layer {l}, convolution {c} (`{}.*`),", conv.weights));
+        }
+    }
+    text
 }
 
 /// How many logits a model gives.

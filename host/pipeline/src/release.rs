@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sagehost_batcher::{Batcher, ComputePool, Settings};
 use sagehost_engine::Backend;
@@ -15,15 +15,14 @@ use sagehost_release::spec::{PluginRole, ReleaseSpec};
 use sagehost_telemetry::{GaugeGuard, Label, Metrics, Stage};
 use sagehost_types::{Code, Fault, ReleaseId};
 
-use crate::api::Endpoint;
 use crate::binding::Binding;
 use crate::columns::Columns;
 use crate::core::{Core, Shared};
-use crate::job::{Job, JobResult, JobSeed, OwnGraph, SeedNode};
+use crate::job::{Job, JobResult};
 use crate::plugins::{Plugins, settings};
 use crate::rows::InputRows;
 use crate::sampler::SamplingPlan;
-use crate::{golden, plan};
+use crate::{golden, plan, warm_up};
 
 /// What every release of this process shares.
 pub struct Runtime {
@@ -69,26 +68,10 @@ impl LoadedRelease {
             let known = runtime.graphs.keys().cloned().collect::<Vec<_>>().join(", ");
             format!("the server has no graph `{}` (it has: {known})", spec.graph)
         })?;
-        let columns = Columns::new(&spec.schema);
-        let relations = relations(&spec);
-        let mut weights = Weights::open(&files.weights).map_err(|e| e.to_string())?;
-        let model_plan = plan::plan(&spec, &mut weights, &relations)?;
-        let model = runtime.backend.load(&model_plan).map_err(|e| e.to_string())?;
-        let plugins = Plugins::load(runtime, &files)?;
-        let shared = Arc::new(Shared {
-            weighed: Shared::weighed(&model_plan, relations.len()),
-            rows: InputRows::new(&columns, model_plan.scaler.clone()),
-            model,
-            plugins,
-        });
+        let Parts { columns, relations, shared, default_policy } = Parts::load(runtime, &files)?;
         let core = Arc::new(bind(&spec, &columns, &relations, Arc::clone(graph), &shared, &files.salt)?);
-        let default_policy = Arc::new(Policy {
-            name: spec.decision.policy.clone().unwrap_or_default(),
-            version: 0,
-            values: settings(&spec.decision.values).map_err(|e| format!("decision.values: {e}"))?,
-        });
         golden::check(&files, &columns, &relations, graph.schema(), &shared, &default_policy)?;
-        warm_up(&core, spec.batching.max_batch)?;
+        warm_up::run(&core, &columns, &default_policy, spec.batching.max_batch)?;
         let batching = Settings {
             max_batch: spec.batching.max_batch,
             max_wait: Duration::from_millis(u64::from(spec.batching.max_wait_ms)),
@@ -172,6 +155,45 @@ impl LoadedRelease {
     }
 }
 
+/// Checks what can be known of a release without a graph: weights, model plan, plugins with their roles and settings.
+/// [`LoadedRelease::load`] checks the rest.
+///
+/// # Errors
+/// Why no server could serve it.
+pub fn check_without_graph(runtime: &Runtime, files: &LoadedFiles) -> Result<(), String> {
+    Parts::load(runtime, files).map(drop)
+}
+
+/// What of a release does not depend on the graph.
+struct Parts {
+    columns: Columns,
+    relations: Vec<String>,
+    shared: Arc<Shared>,
+    default_policy: Arc<Policy>,
+}
+
+impl Parts {
+    fn load(runtime: &Runtime, files: &LoadedFiles) -> Result<Self, String> {
+        let spec = &files.spec;
+        let columns = Columns::new(&spec.schema);
+        let relations = relations(spec);
+        let mut weights = Weights::open(&files.weights).map_err(|e| e.to_string())?;
+        let model_plan = plan::plan(spec, &mut weights, &relations)?;
+        let shared = Arc::new(Shared {
+            weighed: Shared::weighed(&model_plan, relations.len()),
+            rows: InputRows::new(&columns, model_plan.scaler.clone()),
+            model: runtime.backend.load(&model_plan).map_err(|e| e.to_string())?,
+            plugins: Plugins::load(runtime, files)?,
+        });
+        let default_policy = Arc::new(Policy {
+            name: spec.decision.policy.clone().unwrap_or_default(),
+            version: 0,
+            values: settings(&spec.decision.values).map_err(|e| format!("decision.values: {e}"))?,
+        });
+        Ok(Self { columns, relations, shared, default_policy })
+    }
+}
+
 /// The relations that a model reads, each once, in the order of first use: how plans and blocks count them.
 fn relations(spec: &ReleaseSpec) -> Vec<String> {
     let mut seen = BTreeSet::new();
@@ -190,30 +212,4 @@ pub(crate) fn bind(
 ) -> Result<Core, String> {
     let binding = Binding::new(graph, columns, relations)?;
     Ok(Core { sampling: SamplingPlan::new(spec, &binding.relations, salt), binding, shared: Arc::clone(shared) })
-}
-
-/// Runs the first nodes of the graph, alone and as a full batch, so that the first request meets warm code and buffers.
-fn warm_up(core: &Core, max_batch: usize) -> Result<(), String> {
-    let graph = &core.binding.graph;
-    let job = |node| Job {
-        seeds: vec![JobSeed { node: SeedNode::Known(node), row: None }],
-        as_of_ms: graph.latest_ms(),
-        own: OwnGraph::default(),
-        endpoint: Endpoint::Predict,
-        evidence: false,
-        full_neighbourhood: false,
-        // Generous: a cold start may read every page from disk.
-        deadline: Instant::now() + Duration::from_secs(30),
-    };
-    let all: Vec<Job> = (0..graph.num_nodes().min(max_batch as u64)).map(job).collect();
-    for batch in [all.get(..1).unwrap_or_default(), &all] {
-        for result in if batch.is_empty() { Vec::new() } else { core.execute(batch) } {
-            match result {
-                // A node may lack a value that the schema refuses: its requests are refused, the release is not.
-                Err(fault) if fault.code != Code::MissingField => return Err(format!("warm-up: {fault}")),
-                _ => {}
-            }
-        }
-    }
-    Ok(())
 }

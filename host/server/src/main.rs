@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod offline;
 mod retired;
 mod service;
 mod target;
@@ -48,8 +49,37 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sagehost: {error:#}");
-            ExitCode::from(if error.is::<config::ConfigError>() { 2 } else { 1 })
+            eprintln!("sagehost: {}", chain(&error));
+            let usage = error.is::<config::ConfigError>() || error.is::<commands::Usage>();
+            ExitCode::from(if usage { 2 } else { 1 })
         }
+    }
+}
+
+/// An error with its causes, each said once: many libraries put a cause into their own text as well.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.ends_with(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let refused: anyhow::Result<()> =
+            Err(std::io::Error::other("disk full")).context("x: disk full").context("graph `g`");
+        assert_eq!(super::chain(&refused.unwrap_err()), "graph `g`: x: disk full");
     }
 }

@@ -11,7 +11,7 @@ use sagehost_graph::snapshot::Snapshot;
 pub(crate) enum Graph {
     /// Import CSV files, described by a graph.toml, into a snapshot.
     ///
-    /// Example: sagehost graph build examples/transfers/data/graph.toml --out transfers.graph
+    /// Example: sagehost graph build tables/graph.toml --out transfers.graph
     Build {
         /// The description of the files; see docs/graph.md.
         config: PathBuf,

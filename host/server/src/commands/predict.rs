@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use super::Usage;
+
 /// Ask a running server about nodes.
 ///
 /// Examples:
@@ -100,14 +102,16 @@ fn predict_body(args: &Predict) -> Value {
 }
 
 fn score_body(args: &Predict) -> anyhow::Result<Value> {
-    let [user] = args.nodes.as_slice() else { bail!("--score asks about one user; {} were named", args.nodes.len()) };
+    let [user] = args.nodes.as_slice() else {
+        bail!(Usage(format!("--score asks about one user; {} were named", args.nodes.len())));
+    };
     let mut features = serde_json::Map::new();
     for feature in &args.features {
         let (name, value) =
-            feature.split_once('=').with_context(|| format!("--feature `{feature}` is not NAME=VALUE"))?;
+            feature.split_once('=').ok_or_else(|| Usage(format!("--feature `{feature}` is not NAME=VALUE")))?;
         let value = match value {
             "" | "null" => Value::Null,
-            text => json!(text.parse::<f64>().with_context(|| format!("--feature `{feature}`: not a number"))?),
+            text => json!(text.parse::<f64>().map_err(|_| Usage(format!("--feature `{feature}`: not a number")))?),
         };
         features.insert(name.into(), value);
     }

@@ -53,6 +53,9 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<()> {
     let config = Config::read(args.config.as_deref(), std::env::vars())?;
     if args.check_config {
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        std::fs::read_dir(&config.repository)
+            .with_context(|| format!("repository.folder {}", config.repository.display()))?;
+        graphs(&config)?;
         println!("the configuration is good");
         return Ok(());
     }

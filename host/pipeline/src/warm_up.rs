@@ -1,0 +1,78 @@
+//! What a release does before its first request: run the graph's first nodes through everything that a request meets, so that
+//! code, buffers and plugin instances are warm, and so that a rule that fails on everything is found out now.
+
+use std::time::{Duration, Instant};
+
+use sagehost_plugin::api::Policy;
+use sagehost_types::{Code, Fault, Node};
+
+use crate::api::{Endpoint, Features};
+use crate::columns::Columns;
+use crate::core::Core;
+use crate::decide;
+use crate::job::{Job, JobSeed, OwnGraph, SeedNode};
+
+/// Generous: a cold start may read every page from disk.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How many nodes are tried for one that the schema lets be decided on.
+const DECIDE_TRIES: u64 = 32;
+
+/// Runs the first nodes alone and as a full batch, and takes the first one to its decision.
+///
+/// # Errors
+/// The first fault that is the release's and not the node's.
+pub(crate) fn run(core: &Core, columns: &Columns, policy: &Policy, max_batch: usize) -> Result<(), String> {
+    let all: Vec<Job> =
+        (0..core.binding.graph.num_nodes().min(max_batch as u64)).map(|node| job(core, node, false)).collect();
+    for batch in [all.get(..1).unwrap_or_default(), &all] {
+        for result in if batch.is_empty() { Vec::new() } else { core.execute(batch) } {
+            tolerate(result.map(drop)).map_err(|fault| format!("warm-up: {fault}"))?;
+        }
+    }
+    if core.shared.plugins.post.is_none() {
+        return Ok(());
+    }
+    for node in 0..core.binding.graph.num_nodes().min(DECIDE_TRIES) {
+        match decide_on(core, columns, policy, node) {
+            Ok(()) => return Ok(()),
+            Err(fault) => {
+                tolerate(Err(fault)).map_err(|fault| format!("warm-up: the decision on a node fails: {fault}"))?
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A node may lack a value that the schema or the rule refuses: its requests are refused, the release is not.
+fn tolerate(result: Result<(), Fault>) -> Result<(), Fault> {
+    result.or_else(|fault| match fault.code {
+        Code::MissingField | Code::InvalidField => Ok(()),
+        _ => Err(fault),
+    })
+}
+
+fn job(core: &Core, node: Node, evidence: bool) -> Job {
+    Job {
+        seeds: vec![JobSeed { node: SeedNode::Known(node), row: None }],
+        as_of_ms: core.binding.graph.latest_ms(),
+        own: OwnGraph::default(),
+        endpoint: Endpoint::Predict,
+        evidence,
+        full_neighbourhood: false,
+        deadline: Instant::now() + LIMIT,
+    }
+}
+
+fn decide_on(core: &Core, columns: &Columns, policy: &Policy, node: Node) -> Result<(), Fault> {
+    let lost = || Fault::new(Code::Internal, "the model gave no row");
+    let deadline = Instant::now() + LIMIT;
+    let graph = &core.binding.graph;
+    let key = graph.key(node).map_err(|e| crate::binding::graph_fault(&e))?;
+    let raw = columns.settle(&Features::Absent, Some(&core.binding.row(node)?), "/features")?;
+    let request = decide::request(columns, &key, &[], &raw);
+    let context = decide::context("warm-up", graph.latest_ms());
+    let prepared = decide::prepare(&core.shared, &context, &request, &raw, deadline)?;
+    let result = core.execute(&[job(core, node, true)]).pop().ok_or_else(lost)??;
+    let outcome = result.seeds.first().ok_or_else(lost)?;
+    decide::decide(&core.shared, &context, (&request, &prepared), outcome, policy, deadline).map(drop)
+}
