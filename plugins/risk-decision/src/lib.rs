@@ -9,12 +9,15 @@
 //! | `review`, `decline` | numbers | mapped scores from which on a request is reviewed or declined |
 //! | `output` | number, optional | which of the model's outputs is the score; 0 by default |
 //! | `map_from`, `map_to` | numbers, optional | the points of the score map, `map_from` ascending, `map_to` not falling |
-//! | `amount_column` | text, optional | the request's feature that holds the amount |
+//! | `amount_column` | text, optional | the schema's column that holds the amount; one that is not there is an error |
 //! | `amount_limit` | number, optional | the largest amount that needs no review |
 //! | `blocklist` | texts, optional | keys (`u17`) or kinds and keys (`device:d4`) that are declined |
 //! | `recent_hours` | number, optional | what counts as recent in the reasons; 24 by default |
 //!
 //! A policy document may give any of them: its values come first, then the settings.
+//!
+//! A request that leaves the amount out is under the limit. A blocklist entry that never matches is no error, whatever kind
+//! it names: a request need not have every kind of entity.
 
 mod rules;
 mod score_map;
@@ -63,7 +66,7 @@ impl PostProcessor for Risk {
             outcome = Outcome::Decline;
             reasons.push(format!("{} {} is on the blocklist", entity.kind, entity.key));
         }
-        if let Some((amount, limit)) = rules.over_limit(request) {
+        if let Some((amount, limit)) = rules.over_limit(request)? {
             outcome = outcome.max(Outcome::Review);
             reasons.push(format!("amount {amount:.2} is over the limit of {limit:.2}"));
         }
@@ -139,6 +142,26 @@ mod tests {
     }
 
     #[test]
+    fn an_amount_column_that_is_not_there_is_an_error_and_never_an_approval() {
+        let refused = |plugin: &Risk, request: &Request, policy: &Policy| {
+            let evidence = evidence("transfer", &[]);
+            let result = plugin.decide(&context(), request, &raw(request), &output(0.0), &evidence, policy);
+            matches!(result, Err(Error::Internal(text)) if text.contains("`amont`") && text.contains("`amount`"))
+        };
+        let known = request(&[("amount", Some(1.0))]);
+        let values = [
+            ("review", Number(0.5)),
+            ("decline", Number(0.9)),
+            ("amount_column", Text("amont".into())),
+            ("amount_limit", Number(1000.0)),
+        ];
+        let misspelt = Risk::configure(&mut settings(values)).expect("the schema is not known yet");
+        assert!(refused(&misspelt, &known, &policy([])));
+        assert!(refused(&plugin(), &known, &policy([("amount_column", Text("amont".into()))])));
+        assert_eq!(decide(&plugin(), &known, 0.0, &policy([])).decision, "approve");
+    }
+
+    #[test]
     fn a_blocklisted_entity_is_declined_whatever_the_score() {
         let mut request = request(&[("amount", Some(1.0))]);
         request.entities.push(sagehost_plugin_sdk::Entity { kind: "device".into(), key: "d4".into() });
@@ -166,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_unknown_node_says_so() {
-        let request = request(&[]);
+        let request = request(&[("amount", None)]);
         let none = evidence("transfer", &[]);
         let decision = plugin().decide(&context(), &request, &[], &output(0.01), &none, &policy([]));
         let reasons = decision.expect("a decision").reasons;

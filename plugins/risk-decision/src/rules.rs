@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sagehost_plugin_sdk::decision::Thresholds;
-use sagehost_plugin_sdk::{Entity, Request, Settings};
+use sagehost_plugin_sdk::{Entity, Error, Request, Settings};
 
 use crate::score_map::ScoreMap;
 
@@ -69,11 +69,13 @@ impl Rules {
     }
 
     /// The request's amount and the limit that it is over. The raw amount counts, not what a pre-processor made of it.
-    pub(crate) fn over_limit(&self, request: &Request) -> Option<(f64, f64)> {
-        let (limit, column) = (self.amount_limit?, self.amount_column.as_ref()?);
-        let feature = request.features.iter().find(|feature| feature.name == *column)?;
-        let amount = f64::from(feature.value?);
-        (amount > limit).then_some((amount, limit))
+    ///
+    /// # Errors
+    /// A column that the request does not have, even while there is no limit: a policy may bring one any time.
+    pub(crate) fn over_limit(&self, request: &Request) -> Result<Option<(f64, f64)>, Error> {
+        let Some(column) = &self.amount_column else { return Ok(None) };
+        let amount = request.column(column)?.map(f64::from);
+        Ok(amount.zip(self.amount_limit).filter(|(amount, limit)| amount > limit))
     }
 }
 

@@ -42,6 +42,7 @@ mod export;
 mod frontier;
 mod graph;
 pub mod log;
+mod request;
 mod roles;
 mod settings;
 #[cfg(not(target_arch = "wasm32"))]

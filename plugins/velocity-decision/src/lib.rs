@@ -10,10 +10,13 @@
 //! | `review`, `decline` | numbers | scores of 0 to 1000 from which on a request is reviewed or declined |
 //! | `window_hours` | number, above 0 | the window |
 //! | `max_in` | number | in-edges within the window that are still normal |
-//! | `relation` | text, optional | the relation whose edges are counted; all by default |
+//! | `relation` | text, optional | the relation whose edges are counted, as in the release's `convs`; all by default |
 //! | `output` | number, optional | which of the model's outputs is the score; 0 by default |
 //!
 //! A policy document may give any of them: its values come first, then the settings.
+//!
+//! Take care with `relation`: a plugin sees the relations of the neighbours that were sampled, and not those that a release
+//! could have, so a name that never occurs counts nothing and is no error. The last reason says how many were counted.
 
 use sagehost_plugin_sdk::decision::{Outcome, Thresholds, recent, score_of, with_policy};
 use sagehost_plugin_sdk::{
