@@ -20,11 +20,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Every problem of one file, reported together.
+/// Every problem of one file, reported together. As text: one stands alone; several have a line each, and of many of them
+/// the first ten are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
+    /// Most problems that are shown: one wrong column of the schema is a problem of every row.
+    const SHOWN: usize = 10;
+
     pub(crate) fn add(&mut self, place: impl Into<String>, message: impl Into<String>) {
         self.0.push(Problem { place: place.into(), message: message.into() });
     }
@@ -38,11 +42,17 @@ impl Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{problem}")?;
+        if let [problem] = self.0.as_slice() {
+            return write!(f, "{problem}");
         }
-        Ok(())
+        write!(f, "{} problems:", self.0.len())?;
+        for problem in self.0.iter().take(Self::SHOWN) {
+            write!(f, "\n  - {problem}")?;
+        }
+        match self.0.len().saturating_sub(Self::SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  - and {more} more"),
+        }
     }
 }
 
@@ -132,7 +142,10 @@ pub enum ReleaseError {
         packed: Digest,
     },
     /// A plugin's file is nowhere.
-    #[error("plugins.{role}.file: `{file}` is not in {searched}")]
+    #[error(
+        "plugins.{role}.file: `{file}` is not found; looked for {searched}. Build it, or name the folder that holds it with \
+         `--plugins DIR`"
+    )]
     MissingPlugin {
         /// The role.
         role: &'static str,
@@ -143,9 +156,51 @@ pub enum ReleaseError {
     },
 }
 
+/// Names for a message, quoted: the first ten and how many more there are.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const NAMED: usize = 10;
+    let mut names = names.into_iter();
+    let first: Vec<String> = names.by_ref().take(NAMED).map(|name| format!("`{name}`")).collect();
+    match (first.len(), names.count()) {
+        (0, _) => "none".into(),
+        (_, 0) => first.join(", "),
+        (_, more) => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
 impl ReleaseError {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_problem_is_a_line_and_many_are_cut() {
+        let mut problems = Problems::default();
+        problems.add("a", "is wrong");
+        assert_eq!(problems.to_string(), "a: is wrong");
+        problems.add("b", "is, too");
+        assert_eq!(problems.to_string(), "2 problems:\n  - a: is wrong\n  - b: is, too");
+        for row in 0..58 {
+            problems.add(format!("c[{row}]"), "has 2 values");
+        }
+        let text = problems.to_string();
+        assert!(
+            text.starts_with("60 problems:\n") && text.ends_with("\n  - c[7]: has 2 values\n  - and 50 more"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 12);
+    }
+
+    #[test]
+    fn names_are_listed_up_to_ten() {
+        assert_eq!(listed([]), "none");
+        assert_eq!(listed(["a", "b"]), "`a`, `b`");
+        assert_eq!(listed(["x"; 12]), format!("{} and 2 more", ["`x`"; 10].join(", ")));
     }
 }

@@ -21,5 +21,5 @@ pub use golden::Golden;
 pub use load::{LoadedFiles, LoadedPlugin};
 pub use manifest::{FileEntry, Manifest};
 pub use observe::{Fingerprint, Settling, Verdict, judge};
-pub use pack::{Checked, check, pack};
+pub use pack::{Checked, Packed, check, pack};
 pub use spec::{PluginRole, ReleaseSpec};

@@ -18,7 +18,16 @@ use crate::paths::place_of;
 use crate::spec::ReleaseSpec;
 use crate::validate::{parse_golden, parse_spec};
 
-/// Packs the release in `source` into `<repository>/<model>/<version>/` and returns its identity.
+/// What [`pack`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// The release's identity.
+    pub id: ReleaseId,
+    /// Whether it was put there now; an equal release that was there already is left as it is.
+    pub fresh: bool,
+}
+
+/// Packs the release in `source` into `<repository>/<model>/<version>/`.
 ///
 /// Taken are `release.toml`, `weights.safetensors`, `golden.json` and the plugins that the spec names: from `source`, or by
 /// their file name from one of `plugin_dirs`. Everything is written beside the place, under a name that no repository
@@ -34,7 +43,7 @@ pub fn pack(
     version: u64,
     plugin_dirs: &[PathBuf],
     salt: Option<String>,
-) -> Result<ReleaseId, ReleaseError> {
+) -> Result<Packed, ReleaseError> {
     if !valid_name(model) || version == 0 {
         let expected = "the name is letters, digits, `-`, `_` and `.`, the version a positive number";
         return Err(ReleaseError::BadName { name: format!("{model}/{version}"), expected });
@@ -65,8 +74,8 @@ pub fn pack(
     let id = ReleaseId { model: model.into(), version, digest: manifest.digest() };
     // What is about to be published must be readable as a release.
     checked(staging.path(), model, version)?.load()?;
-    publish(staging, &parent.join(version.to_string()), &id)?;
-    Ok(id)
+    let fresh = publish(staging, &parent.join(version.to_string()), &id)?;
+    Ok(Packed { id, fresh })
 }
 
 fn read_sources(source: &Path) -> Result<(ReleaseSpec, Vec<u8>), ReleaseError> {
@@ -138,7 +147,8 @@ fn content_salt(files: &BTreeMap<String, FileEntry>) -> String {
     Digest::of(&text).to_string().trim_start_matches("sha256:").to_string()
 }
 
-fn publish(staging: tempfile::TempDir, place: &Path, id: &ReleaseId) -> Result<(), ReleaseError> {
+/// Moves it into its place; `false` where an equal release is there already.
+fn publish(staging: tempfile::TempDir, place: &Path, id: &ReleaseId) -> Result<bool, ReleaseError> {
     // tempfile makes folders for their owner only; a release is read by the server's user.
     let public = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     fs::set_permissions(staging.path(), public).map_err(ReleaseError::io(staging.path()))?;
@@ -147,10 +157,11 @@ fn publish(staging: tempfile::TempDir, place: &Path, id: &ReleaseId) -> Result<(
             // Moved: there is nothing left to remove.
             let _ = staging.keep();
             let parent = place.parent().unwrap_or(place);
-            File::open(parent).and_then(|folder| folder.sync_all()).map_err(ReleaseError::io(parent))
+            File::open(parent).and_then(|folder| folder.sync_all()).map_err(ReleaseError::io(parent))?;
+            Ok(true)
         }
         Err(error) if place.exists() => match inspect(place, &id.model, id.version) {
-            FolderState::Complete(existing) if existing.id == *id => Ok(()),
+            FolderState::Complete(existing) if existing.id == *id => Ok(false),
             other => {
                 let existing = match other {
                     FolderState::Complete(existing) => existing.id.digest.to_string(),

@@ -75,6 +75,10 @@ fn packing_is_deterministic_idempotent_and_never_overwrites() {
     let fixture = Fixture::new();
     let folder = fixture.pack(1).unwrap();
     let manifest = fs::read(folder.join(MANIFEST_FILE)).unwrap();
+    let again = pack(&fixture.source(), &fixture.repository(), "m", 1, &[fixture.plugins()], None).unwrap();
+    assert!(!again.fresh, "an equal release is there already");
+    let other = pack(&fixture.source(), &fixture.repository(), "m", 3, &[fixture.plugins()], None).unwrap();
+    assert!(other.fresh);
     assert_eq!(fixture.pack(1).unwrap(), folder);
     assert_eq!(fs::read(folder.join(MANIFEST_FILE)).unwrap(), manifest);
     assert_eq!(fs::read(Fixture::new().pack(1).unwrap().join(MANIFEST_FILE)).unwrap(), manifest);
@@ -88,7 +92,7 @@ fn packing_is_deterministic_idempotent_and_never_overwrites() {
     let mut names: Vec<_> =
         fs::read_dir(fixture.repository().join("m")).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["1", "2"]);
+    assert_eq!(names, ["1", "2", "3"]);
 }
 
 #[test]

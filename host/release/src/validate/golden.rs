@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sagehost_types::limits::{MAX_REQUEST_EDGES, MAX_REQUEST_NODES, MAX_SEEDS};
 
-use crate::error::Problems;
+use crate::error::{Problems, listed};
 use crate::golden::{Example, Golden};
 use crate::spec::ReleaseSpec;
 
@@ -23,13 +23,17 @@ pub(super) fn validate(golden: &Golden, spec: &ReleaseSpec) -> Problems {
         }
     }
     let width = spec.schema.node.len();
+    let columns = listed(spec.schema.node.iter().map(|column| column.name.as_str()));
     let mut keys = BTreeSet::new();
     for (i, node) in nodes.iter().enumerate() {
         if !keys.insert(&node.key) {
             p.add(format!("graph.nodes[{i}].key"), format!("`{}` is listed twice", node.key));
         }
         if node.features.len() != width {
-            let message = format!("has {} values; schema.node has {width} columns", node.features.len());
+            let message = format!(
+                "has {} values; schema.node of release.toml has {width} columns: {columns}",
+                node.features.len()
+            );
             p.add(format!("graph.nodes[{i}].features"), message);
         }
         if node.features.iter().flatten().any(|value| !value.is_finite()) {
@@ -40,7 +44,9 @@ pub(super) fn validate(golden: &Golden, spec: &ReleaseSpec) -> Problems {
         spec.model.layers.iter().flat_map(|l| &l.convs).map(|c| c.relation.as_str()).collect();
     for (relation, list) in &golden.graph.edges {
         if !relations.contains(relation.as_str()) {
-            p.add(format!("graph.edges.{relation}"), "is a relation that the model does not read");
+            let read = listed(relations.iter().copied());
+            let message = format!("is a relation that the model does not read; the convs of release.toml read {read}");
+            p.add(format!("graph.edges.{relation}"), message);
         }
         for (i, edge) in list.iter().enumerate() {
             for (end, key) in [("src", &edge.src), ("dst", &edge.dst)] {
@@ -62,7 +68,8 @@ pub(super) fn validate(golden: &Golden, spec: &ReleaseSpec) -> Problems {
 fn check_example(example: &Example, place: &str, spec: &ReleaseSpec, p: &mut Problems) {
     let known = |name: &String| spec.schema.node.iter().chain(&spec.schema.request).any(|c| c.name == *name);
     for name in example.features.keys().filter(|name| !known(name)) {
-        p.add(format!("{place}.features.{name}"), "is no column of the schema");
+        let columns = listed(spec.schema.node.iter().chain(&spec.schema.request).map(|column| column.name.as_str()));
+        p.add(format!("{place}.features.{name}"), format!("is no column of release.toml, whose columns are {columns}"));
     }
     let classes = spec.model.classes.len();
     if example.logits.is_empty() || (classes > 0 && example.logits.len() != classes) {

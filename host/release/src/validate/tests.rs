@@ -129,8 +129,8 @@ fn plugin(spec: &mut ReleaseSpec) -> &mut PluginSpec {
 fn problems_are_reported_together() {
     let text = GOOD.replace("fanout = 10", "fanout = 0").replace("\"good\", \"mule\"", "\"mule\", \"mule\"");
     let error = parse_spec("m/release.toml", &text).unwrap_err().to_string();
-    let expected = "m/release.toml: model.classes[1]: `mule` is used twice; \
-                    sampling.hops[0].fanout: is 0; it must be 1 to 65536, or -1 for all neighbours";
+    let expected = "m/release.toml: 2 problems:\n  - model.classes[1]: `mule` is used twice\n  \
+                    - sampling.hops[0].fanout: is 0; it must be 1 to 65536, or -1 for all neighbours";
     assert_eq!(error, expected);
 }
 
@@ -178,6 +178,8 @@ fn golden_examples_must_fit_the_spec() {
         };
         assert!(problems.0.iter().any(|p| p.place == place), "{place}: {problems}");
     }
+    let misspelt = parse(&good_text.replace("\"received\"", "\"sent\"")).unwrap_err().to_string();
+    assert!(misspelt.ends_with("the convs of release.toml read `received`"), "{misspelt}");
     assert!(matches!(parse("{\"format\":1,"), Err(ReleaseError::Syntax { line: 1, .. })));
 }
 

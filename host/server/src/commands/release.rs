@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use sagehost_release::pack;
+use sagehost_release::{Packed, pack};
 
 use crate::offline;
 
@@ -78,12 +78,11 @@ pub(crate) fn run(command: &Release) -> anyhow::Result<()> {
                 offline::check(&packed, model, *version, graph.as_deref())?;
             }
             let place = repository.join(model).join(version.to_string());
-            let there = place.exists();
-            let id = pack(source, repository, model, *version, plugins, salt.clone())?;
-            if there {
-                println!("{id} {} was already in {}, unchanged", id.digest, place.display());
-            } else {
+            let Packed { id, fresh } = pack(source, repository, model, *version, plugins, salt.clone())?;
+            if fresh {
                 println!("{id} {} is in {}", id.digest, place.display());
+            } else {
+                println!("{id} {} was already in {}, unchanged", id.digest, place.display());
             }
         }
     }
