@@ -153,7 +153,7 @@ pub struct PluginError {
     pub plugin: Arc<str>,
     /// The role in which it was called.
     pub role: Role,
-    /// What happened; for a trap with the guest's functions, innermost first.
+    /// What happened, in a line for the caller of the request; what the guest did inside is in the host's log.
     pub message: String,
 }
 

@@ -14,6 +14,8 @@ pub(crate) const LOG_LINES: u32 = 32;
 pub(crate) const LOG_BYTES: usize = 1024;
 /// Longest error text of a guest that is passed on, in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 1024;
+/// Longest message of a guest's panic that is passed on, in bytes.
+pub(crate) const PANIC_BYTES: usize = 256;
 /// Most reasons of a decision.
 pub(crate) const REASONS: usize = 32;
 /// Longest reason, in bytes.
@@ -46,6 +48,11 @@ pub(crate) fn check_time(deadline: Instant) -> Result<(), TimedOut> {
 /// Cuts `text` to at most `limit` bytes, at a character's edge.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
+}
+
+/// One line of at most `limit` bytes, without control characters: a guest's text cannot forge lines of a log.
+pub(crate) fn line(text: &str, limit: usize) -> String {
+    cut(text, limit).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Counts an instance's linear memories and tables together. It fails the call at the limit rather than let the guest's
@@ -119,5 +126,6 @@ mod tests {
         assert_eq!(cut("aé", 2), "a");
         assert_eq!(cut("aé", 3), "aé");
         assert_eq!(cut("", 5), "");
+        assert_eq!(line("a\nb\u{1b}[1mc", 5), "a b [");
     }
 }

@@ -14,7 +14,8 @@ use crate::abi::v0_1::{Answer, CallInfo};
 use crate::api::{Context, Decision, Evidence, ModelOutput, PluginConfig, Policy, Request, Role, Rows};
 use crate::error::{ErrorKind, PluginError};
 use crate::host::{Compiled, PluginHost, TICK};
-use crate::limits::{MESSAGE_BYTES, REQUEST_TRANSFER, TimedOut, cut};
+use crate::limits::{MESSAGE_BYTES, REQUEST_TRANSFER, TimedOut, line};
+use crate::plugin::failure::{Failure, Window};
 use crate::pool::{Instance, Live, Pool};
 use crate::primitives::GraphAccess;
 use crate::state::{GuestError, Identity, State};
@@ -33,9 +34,6 @@ pub struct Plugin {
     counters: Arc<Counters>,
 }
 
-/// What went wrong, before it is known whose error it becomes.
-type Failure = (ErrorKind, String);
-
 impl Plugin {
     /// Makes a first instance and configures it: a plugin that refuses its settings is found out here.
     ///
@@ -52,13 +50,13 @@ impl Plugin {
             compiled,
             config,
         };
-        let end = Instant::now() + FIRST_CONFIGURE;
-        let first = plugin.create(end).map(|instance| {
-            if let Some(mut lease) = plugin.pool.lease(end) {
+        let window = Window::from_now(FIRST_CONFIGURE, None);
+        let first = plugin.create(&window).map(|instance| {
+            if let Some(mut lease) = plugin.pool.lease(window.end) {
                 lease.instance = Some(instance);
             }
         });
-        plugin.counted(first)?;
+        plugin.counted(None, first)?;
         Ok(plugin)
     }
 
@@ -94,7 +92,9 @@ impl Plugin {
         let answer = self.call(Role::PreProcessor, deadline, None, |Instance { store, guest }, info| {
             guest.prepare(store, info, context, request)
         });
-        self.counted(answer.and_then(|values| check::finite(values, request.features.len(), "prepared values")))
+        let expected = request.features.len();
+        let checked = answer.and_then(|values| check::finite(values, expected, "prepared values"));
+        self.counted(Some(context), checked)
     }
 
     /// Turns the model's outputs into a decision. `prepared` is parallel to the request's features.
@@ -115,7 +115,7 @@ impl Plugin {
         let answer = self.call(Role::PostProcessor, deadline, None, |Instance { store, guest }, info| {
             guest.decide(store, info, context, request, prepared, output, evidence, policy)
         });
-        self.counted(answer.and_then(check::decision))
+        self.counted(Some(context), answer.and_then(check::decision))
     }
 
     /// Samples every hop for every seed. The blocks are as many as hops and relations ask for, and otherwise **not
@@ -136,7 +136,7 @@ impl Plugin {
         let answer = self.call(Role::Sampler, deadline, Some(graph), |Instance { store, guest }, info| {
             guest.sample(store, info, seeds, hops, growth)
         });
-        self.counted(answer.and_then(|blocks| check::blocks(blocks, hops)))
+        self.counted(None, answer.and_then(|blocks| check::blocks(blocks, hops)))
     }
 
     /// Coefficients parallel to the block's edges, all finite. `layer` is the layer that they are used in.
@@ -154,7 +154,7 @@ impl Plugin {
         let answer = self.call(Role::EdgeWeigher, deadline, Some(graph), |Instance { store, guest }, info| {
             guest.weigh(store, info, layer, block)
         });
-        self.counted(answer.and_then(|values| check::finite(values, block.num_edges(), "coefficients")))
+        self.counted(None, answer.and_then(|values| check::finite(values, block.num_edges(), "coefficients")))
     }
 
     /// Reduces each destination's rows to one row of `dim` finite numbers.
@@ -167,7 +167,7 @@ impl Plugin {
             guest.reduce(store, info, layer, rows)
         });
         let expected = destinations.saturating_mul(rows.dim as usize);
-        self.counted(answer.and_then(|values| check::finite(values, expected, "reduced values")))
+        self.counted(None, answer.and_then(|values| check::finite(values, expected, "reduced values")))
     }
 
     fn graph(&self, view: &Arc<dyn GraphView>, salt: Option<&Arc<str>>, frontier: &Frontier) -> GraphAccess {
@@ -186,26 +186,25 @@ impl Plugin {
         self.counters.call();
         if role != self.role() {
             let message = format!("called as a {role}; it is a {}", self.role());
-            return Err((ErrorKind::Internal, message));
+            return Err(Failure::new(ErrorKind::Internal, message));
         }
         let Some(mut lease) = self.pool.lease(deadline) else {
             let message = format!("all {} instances were busy until the deadline", self.pool.max());
-            return Err((ErrorKind::Unavailable, message));
+            return Err(Failure::new(ErrorKind::Unavailable, message));
         };
         // The wait for an instance is not the plugin's time.
-        let start = Instant::now();
-        if start >= deadline {
-            return Err((ErrorKind::Timeout, "the request's deadline passed before the call".into()));
+        let window = Window::from_now(self.config.call_limit, Some(deadline));
+        if window.start >= deadline {
+            return Err(Failure::new(ErrorKind::Timeout, "the request's deadline passed before the call"));
         }
-        let end = deadline.min(start + self.config.call_limit);
         let mut instance = match lease.instance.take() {
             Some(instance) => instance,
-            None => self.create(end)?,
+            None => self.create(&window)?,
         };
-        let Ok(remaining) = arm(&mut instance.store, end, graph) else {
+        let Ok(remaining) = arm(&mut instance.store, window.end, graph) else {
             instance.store.data_mut().disarm();
             lease.instance = Some(instance);
-            return Err((ErrorKind::Timeout, "its time was over before the call".into()));
+            return Err(Failure::new(ErrorKind::Timeout, "its time was over before the call"));
         };
         let deadline_ms = u32::try_from(remaining.as_millis()).unwrap_or(u32::MAX);
         let answer = run(&mut instance, CallInfo { release: &self.identity.release, deadline_ms });
@@ -213,18 +212,17 @@ impl Plugin {
         match answer {
             Ok(answer) => {
                 lease.instance = Some(instance);
-                answer.map_err(|GuestError { kind, message }| (kind, cut(&message, MESSAGE_BYTES).to_owned()))
+                answer.map_err(|GuestError { kind, message }| Failure::new(kind, line(&message, MESSAGE_BYTES)))
             }
             Err(error) => {
                 self.counters.discarded();
-                Err(failure::describe(&error, start))
+                Err(failure::describe(&error, &window, instance.store.data().panic()))
             }
         }
     }
 
     /// Makes and configures an instance.
-    fn create(&self, end: Instant) -> Result<Instance, Failure> {
-        let start = Instant::now();
+    fn create(&self, window: &Window) -> Result<Instance, Failure> {
         let live = Live::new(&self.counters, self.host.live());
         let state = State::new(Arc::clone(&self.identity), self.config.memory_limit, live);
         let mut store = Store::new(self.host.engine(), state);
@@ -235,31 +233,48 @@ impl Plugin {
         });
         // The clock only says when to look: how many ticks have passed depends on how busy the machine is.
         store.epoch_deadline_callback(|store| Ok(UpdateDeadline::Continue(ticks(store.data().remaining()?))));
-        let failed = |error: &wasmtime::Error| {
+        let failed = |error: &wasmtime::Error, panic: Option<&str>| {
             self.counters.discarded();
-            failure::describe(error, start)
+            failure::describe(error, window, panic)
         };
-        arm(&mut store, end, None).map_err(|error| failed(&error.into()))?;
-        let guest = self.compiled.program.instantiate(&mut store).map_err(|error| match failed(&error) {
+        arm(&mut store, window.end, None).map_err(|error| failed(&error.into(), None))?;
+        let guest = self.compiled.program.instantiate(&mut store).map_err(|error| match failed(&error, None) {
             // Nothing was answered yet: the types of its exports are not the contract's.
-            (ErrorKind::BadOutput, _) => (ErrorKind::Internal, format!("no instance could be made: {error:#}")),
+            Failure { kind: ErrorKind::BadOutput, .. } => {
+                let reason = line(&format!("{error:#}"), MESSAGE_BYTES);
+                Failure::new(ErrorKind::Internal, format!("no instance could be made: {reason}"))
+            }
             failure => failure,
         })?;
-        match guest.configure(&mut store, &self.config.settings).map_err(|error| failed(&error))? {
+        let configured = guest.configure(&mut store, &self.config.settings);
+        match configured.map_err(|error| failed(&error, store.data().panic()))? {
             Ok(()) => Ok(Instance { store, guest }),
             Err(reason) => {
                 self.counters.discarded();
-                Err((ErrorKind::Configure, format!("it refuses its settings: {}", cut(&reason, MESSAGE_BYTES))))
+                let message = format!("it refuses its settings: {}", line(&reason, MESSAGE_BYTES));
+                Err(Failure::new(ErrorKind::Configure, message))
             }
         }
     }
 
-    /// Counts a failure and names the plugin in it.
-    fn counted<T>(&self, result: Result<T, Failure>) -> Result<T, PluginError> {
-        result.map_err(|(kind, message)| {
-            self.counters.error(kind);
-            let Identity { name, role, .. } = &*self.identity;
-            PluginError { kind, plugin: Arc::clone(name), role: *role, message }
+    /// Counts a failure, logs it and names the plugin in it.
+    fn counted<T>(&self, context: Option<&Context>, result: Result<T, Failure>) -> Result<T, PluginError> {
+        result.map_err(|failure| {
+            self.counters.error(failure.kind);
+            let Identity { name, release, role } = &*self.identity;
+            if failure.is_logged() {
+                tracing::warn!(
+                    plugin = %name,
+                    role = role.as_str(),
+                    %release,
+                    request_id = context.map(|context| &*context.request_id),
+                    kind = failure.kind.as_str(),
+                    functions = failure.functions,
+                    "a plugin's call failed: {}",
+                    failure.message
+                );
+            }
+            PluginError { kind: failure.kind, plugin: Arc::clone(name), role: *role, message: failure.message }
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::api::Role;
 use crate::error::ErrorKind;
-use crate::limits::{LOG_BYTES, LOG_LINES, MemoryMeter, TimedOut, check_time, cut};
+use crate::limits::{LOG_BYTES, LOG_LINES, MemoryMeter, PANIC_BYTES, TimedOut, check_time, line};
 use crate::pool::Live;
 use crate::primitives::GraphAccess;
 
@@ -24,6 +24,7 @@ pub(crate) struct State {
     deadline: Instant,
     graph: Option<GraphAccess>,
     log_lines: u32,
+    panic: Option<String>,
     _live: Live,
 }
 
@@ -53,7 +54,7 @@ pub(crate) enum Level {
 impl State {
     pub(crate) fn new(identity: Arc<Identity>, memory_limit: usize, live: Live) -> Self {
         let memory = MemoryMeter::new(memory_limit);
-        Self { memory, identity, deadline: Instant::now(), graph: None, log_lines: 0, _live: live }
+        Self { memory, identity, deadline: Instant::now(), graph: None, log_lines: 0, panic: None, _live: live }
     }
 
     /// Begins a call.
@@ -61,6 +62,7 @@ impl State {
         self.deadline = deadline;
         self.graph = graph;
         self.log_lines = 0;
+        self.panic = None;
     }
 
     /// Ends a call: an idle instance must not keep a graph version alive.
@@ -88,15 +90,23 @@ impl State {
             .ok_or_else(|| GuestError::new(ErrorKind::Unavailable, "there is no graph while a plugin is configured"))
     }
 
-    /// Writes a guest's line to the host's log: cut, counted, and without control characters, so that a guest cannot
-    /// forge lines.
+    /// The message of the panic that the guest logged in this call.
+    pub(crate) fn panic(&self) -> Option<&str> {
+        self.panic.as_deref()
+    }
+
+    /// Writes a guest's line to the host's log: cut, counted, and without control characters. A panic's message is kept,
+    /// however many lines came before it.
     pub(crate) fn log(&mut self, level: Level, message: &str) -> Result<(), TimedOut> {
         check_time(self.deadline)?;
+        if matches!(level, Level::Error) {
+            self.panic = panic_message(message).or(self.panic.take());
+        }
         if self.log_lines >= LOG_LINES {
             return Ok(());
         }
         self.log_lines += 1;
-        let line: String = cut(message, LOG_BYTES).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line = line(message, LOG_BYTES);
         let Identity { name, release, role } = &*self.identity;
         let role = role.as_str();
         match level {
@@ -106,5 +116,28 @@ impl State {
             Level::Error => tracing::error!(target: "sagehost::guest", plugin = %name, role, %release, "{line}"),
         }
         Ok(())
+    }
+}
+
+/// What a Rust guest's panic says, without the place in the plugin's source that the hook's text begins with:
+/// `panicked at src/lib.rs:20:5:`, then a line of its own. Other lines of the log are for whoever runs the host.
+fn panic_message(logged: &str) -> Option<String> {
+    let (_, message) = logged.strip_prefix("panicked at ")?.split_once('\n')?;
+    let message = line(message.trim(), PANIC_BYTES);
+    (!message.is_empty()).then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panics_message_is_short_and_without_its_place() {
+        let panic = |message: &str| panic_message(&format!("panicked at /home/x/src/lib.rs:20:5:\n{message}"));
+        assert_eq!(panic("value is far off: 500"), Some("value is far off: 500".into()));
+        assert_eq!(panic("two\nlines"), Some("two lines".into()));
+        assert_eq!(panic(&"x".repeat(9999)).map(|message| message.len()), Some(PANIC_BYTES));
+        assert_eq!(panic(""), None);
+        assert_eq!(panic_message("the database password is x"), None);
     }
 }

@@ -4,13 +4,13 @@ use sagehost_graph::Hop;
 use sagehost_types::Block;
 use sagehost_types::limits::MAX_BATCH_EDGES;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::api::Decision;
 use crate::error::ErrorKind;
 use crate::limits::{DECISION_BYTES, REASON_BYTES, REASONS};
 
 fn bad(message: String) -> Failure {
-    (ErrorKind::BadOutput, message)
+    Failure::new(ErrorKind::BadOutput, message)
 }
 
 /// A list of exactly `expected` finite numbers.
@@ -64,7 +64,7 @@ mod tests {
     fn numbers_are_counted_and_finite() {
         assert_eq!(finite(vec![1.0, -2.0], 2, "values"), Ok(vec![1.0, -2.0]));
         for bad in [vec![1.0], vec![1.0, 2.0, 3.0], vec![1.0, f32::NAN], vec![f32::INFINITY, 0.0]] {
-            assert_eq!(finite(bad.clone(), 2, "values").unwrap_err().0, ErrorKind::BadOutput, "{bad:?}");
+            assert_eq!(finite(bad.clone(), 2, "values").unwrap_err().kind, ErrorKind::BadOutput, "{bad:?}");
         }
     }
 
@@ -80,7 +80,7 @@ mod tests {
             Decision { reasons: vec!["x".repeat(513)], ..good },
         ];
         for bad in bad {
-            assert_eq!(decision(bad.clone()).unwrap_err().0, ErrorKind::BadOutput, "{bad:?}");
+            assert_eq!(decision(bad.clone()).unwrap_err().kind, ErrorKind::BadOutput, "{bad:?}");
         }
     }
 
@@ -88,6 +88,6 @@ mod tests {
     fn blocks_are_as_many_as_asked_for() {
         let hops = [Hop { relations: vec![0, 1], fanout: 5 }, Hop { relations: vec![0], fanout: 5 }];
         assert!(blocks(vec![Block::default(); 3], &hops).is_ok());
-        assert_eq!(blocks(vec![Block::default(); 2], &hops).unwrap_err().0, ErrorKind::BadOutput);
+        assert_eq!(blocks(vec![Block::default(); 2], &hops).unwrap_err().kind, ErrorKind::BadOutput);
     }
 }

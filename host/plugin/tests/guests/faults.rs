@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sagehost_plugin::{ErrorKind, Plugin, PluginError, PluginHost, Role, Setting};
 
 use crate::components::{self, mode};
-use crate::{GENEROUS, config, context, load, pre_processor, prepare, request, settings, soon};
+use crate::{GENEROUS, config, context, load, logged, pre_processor, prepare, request, settings, soon};
 
 /// The call in `mode` fails as said, and the next call works.
 fn fails(plugin: &Plugin, mode: f32, kind: ErrorKind) -> PluginError {
@@ -22,7 +22,7 @@ fn every_fault_costs_its_own_call() {
     let host = PluginHost::new().unwrap();
     let plugin = pre_processor(&host, |_| {}).unwrap();
     let error = fails(&plugin, mode::TRAP, ErrorKind::Trap);
-    assert!(error.message.contains("give_up"), "names the guest's function: {error}");
+    assert_eq!(error.message, "trapped: wasm `unreachable` instruction executed");
     let error = fails(&plugin, mode::GROW, ErrorKind::Memory);
     assert!(error.message.contains("4194304"), "names the limit: {error}");
     let error = fails(&plugin, mode::RECURSE, ErrorKind::Trap);
@@ -40,6 +40,23 @@ fn every_fault_costs_its_own_call() {
     assert_eq!(stats.errors_of(ErrorKind::BadOutput), 3);
     // An answer that can be read and is wrong does not harm the instance.
     assert_eq!((stats.live, stats.discarded, stats.created), (1, 5, 6));
+}
+
+#[test]
+fn what_happened_inside_a_guest_is_in_the_log_and_not_in_the_error() {
+    let host = PluginHost::new().unwrap();
+    let plugin = pre_processor(&host, |config| config.call_limit = Duration::from_millis(100)).unwrap();
+    for (mode, function) in [(mode::TRAP, "give_up"), (mode::SPIN, "<wasm function"), (mode::RECURSE, "recurse")] {
+        let (log, error) = logged(|| prepare(&plugin, mode).unwrap_err());
+        assert!(!error.to_string().contains(function), "{error}");
+        let parts = [function, "plugin=fixture", "role=\"pre-processor\"", "release=test@1", "request_id=\"r-1\""];
+        for part in parts.into_iter().chain([&*error.message]) {
+            assert!(log.contains(part), "{part}: {log}");
+        }
+    }
+    // What the plugin says of the request is the answer's, not the log's.
+    let (log, _) = logged(|| prepare(&plugin, mode::ERROR).unwrap_err());
+    assert_eq!(log, "");
 }
 
 #[test]
@@ -70,6 +87,7 @@ fn a_spinning_guest_is_stopped_and_others_go_on() {
             }
             let error = spinning.join().unwrap();
             assert_eq!(error.kind, ErrorKind::Timeout, "{error}");
+            assert_eq!(error.message, "exceeded its time limit of 300 ms");
             assert!(answered > 0);
         });
         assert!(start.elapsed() >= Duration::from_millis(300));
@@ -85,6 +103,7 @@ fn the_nearer_of_call_limit_and_deadline_counts() {
     let deadline = Instant::now() + Duration::from_millis(100);
     let error = plugin.prepare(&context(), &request(&[Some(mode::SPIN)]), deadline).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.message.starts_with("was stopped at the request's deadline, after "), "{error}");
     let late = plugin.prepare(&context(), &request(&[]), Instant::now()).unwrap_err();
     assert_eq!(late.kind, ErrorKind::Timeout, "{late}");
     assert_eq!(plugin.stats().discarded, 1, "a call that never began harms no instance");

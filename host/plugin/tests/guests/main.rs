@@ -6,7 +6,8 @@ mod loading;
 mod roles;
 mod standard;
 
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sagehost_plugin::{
@@ -49,6 +50,26 @@ fn request(values: &[Option<f32>]) -> Request {
 /// Calls with `mode` as the first of three features.
 fn prepare(plugin: &Plugin, mode: f32) -> Result<Vec<f32>, PluginError> {
     plugin.prepare(&context(), &request(&[Some(mode), None, Some(2.5)]), soon())
+}
+
+/// What a call on this thread logs, beside its result.
+fn logged<T>(call: impl FnOnce() -> T) -> (String, T) {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let result = tracing::subscriber::with_default(subscriber, call);
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    (text, result)
 }
 
 fn soon() -> Instant {

@@ -9,7 +9,7 @@ use sagehost_plugin::{ErrorKind, Plugin, PluginConfig, PluginError, PluginHost, 
 use sagehost_types::{Block, Frontier};
 
 use crate::roles::graph;
-use crate::{config, context, load, request, settings, soon};
+use crate::{config, context, load, logged, request, settings, soon};
 
 fn folder() -> PathBuf {
     let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins");
@@ -68,6 +68,7 @@ fn every_built_plugin_is_of_its_role() {
         ("latest-sampler", Role::Sampler),
         ("trust-weigher", Role::EdgeWeigher),
         ("median-reducer", Role::Reducer),
+        ("amount-decision", Role::PostProcessor),
         ("risk-decision", Role::PostProcessor),
         ("velocity-decision", Role::PostProcessor),
     ] {
@@ -119,10 +120,34 @@ fn every_role_contains_every_fault() {
 }
 
 #[test]
-fn a_trap_names_the_guests_functions() {
+fn a_panic_tells_its_message_and_the_log_the_guests_functions() {
     let host = PluginHost::new().unwrap();
-    let error = call(&fixture(&host, Role::PreProcessor, "trap").unwrap(), soon()).unwrap_err();
-    assert!(error.message.contains("unreachable") && error.message.contains("prepare"), "{error}");
+    for role in FIXTURES {
+        let plugin = fixture(&host, role, "trap").unwrap();
+        let (log, error) = logged(|| call(&plugin, soon()).unwrap_err());
+        let short = format!("plugin `fixture` ({role}): trapped: panic: this fixture traps");
+        assert_eq!(error.to_string(), short);
+        assert!(log.contains("panicking") && log.contains("panicked at"), "{log}");
+        assert_eq!(error.to_string(), call(&plugin, soon()).unwrap_err().to_string());
+    }
+    let error = fixture(&host, Role::Reducer, "trap-in-configure").unwrap_err();
+    assert_eq!(error.message, "trapped: panic: this fixture traps in configure");
+}
+
+#[test]
+fn a_column_that_the_schema_lacks_is_an_error_of_every_call() {
+    let host = PluginHost::new().unwrap();
+    let compiled = load(&host, &component("risk-decision"), Role::PostProcessor);
+    let settings = [
+        ("review", Setting::Number(0.5)),
+        ("decline", Setting::Number(0.9)),
+        ("amount_column", Setting::Text("amont".into())),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let plugin = Plugin::new(&host, compiled, PluginConfig { settings, ..config("risk-decision") }).unwrap();
+    let error = crate::roles::decide(&plugin, 0.5, "p", &["k"]).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Internal, "{error}");
+    assert!(error.message.contains("`amont`"), "{error}");
 }
 
 #[test]
