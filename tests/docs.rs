@@ -91,13 +91,14 @@ fn links_and_paths_resolve() {
 fn quoted_files_are_what_they_say() {
     let mut quoted = 0;
     for page in pages() {
-        for fence in fences(&page).iter().filter(|fence| fence.is("toml") && fence.marks.len() > 1) {
+        let quotes = |fence: &&Fence| (fence.is("toml") || fence.is("rust")) && fence.marks.len() > 1;
+        for fence in fences(&page).iter().filter(quotes) {
             let file = std::fs::read_to_string(root().join(&fence.marks[1])).unwrap();
             assert_eq!(fence.text, file, "{page} line {} quotes {}", fence.line, fence.marks[1]);
             quoted += 1;
         }
     }
-    assert!(quoted >= 3, "docs/first-model.md quotes three files");
+    assert!(quoted >= 4, "docs/first-model.md quotes three files, docs/plugins.md a plugin");
 }
 
 /// Every manual, relative to the root.
@@ -296,7 +297,12 @@ impl Session {
 
     /// What `cargo xtask demo` leaves and serves.
     fn demo(&mut self) {
+        // The old one ends first, as its files are made anew.
+        self.server = None;
         let stage = self.clone().join(".demo/transfers");
+        if stage.exists() {
+            std::fs::remove_dir_all(&stage).unwrap();
+        }
         std::fs::create_dir_all(stage.join("models")).unwrap();
         std::fs::rename(transfers_graph(BINARY, &stage), stage.join("graph")).unwrap();
         for version in [1, 2] {
