@@ -68,6 +68,15 @@ pub struct RouteDoc {
     pub version: VersionChoice,
 }
 
+impl fmt::Display for RouteDoc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version {
+            VersionChoice::Latest => write!(f, "{}@latest", self.model),
+            VersionChoice::Number(version) => write!(f, "{}@{version}", self.model),
+        }
+    }
+}
+
 /// See [`RouteDoc::version`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionChoice {

@@ -6,7 +6,9 @@
 //! - Nothing that serves is dropped before what replaces it is loaded: while a model has something to load, all that serves
 //!   of it stays. What has no document any more stays while anything is to be loaded, and while its model has documents but
 //!   none of them usable; it goes at once with the last document of its model.
-//! - A route takes effect once its release is live; until then the endpoint's earlier route stays, as long as it can.
+//! - A route takes effect once its release is live, and is in force only while it is: every published route answers. Until
+//!   then the endpoint's earlier route stays, as long as it can; else what the endpoint has without a route, the latest
+//!   version of the only model. `View::fallback` says what where that would be no answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,6 +58,8 @@ pub struct Actual {
     pub staged: BTreeMap<ReleaseKey, Digest>,
     /// The last attempt at a release, where it failed.
     pub rejected: BTreeMap<ReleaseKey, Attempt>,
+    /// The only model when nothing was left to do the last time: endpoints without a route take it.
+    pub(crate) only_model: Option<String>,
 }
 
 /// One thing to do.
@@ -104,6 +108,30 @@ impl Actual {
                 self.staged.clear();
             }
         }
+    }
+
+    /// Notes that nothing is left to do. Only then is a model that is alone the one that is meant: while a server starts, its
+    /// models come one by one.
+    pub(crate) fn settle(&mut self) {
+        let mut models = self.published.releases.keys().map(|key| &key.model);
+        let first = models.next();
+        self.only_model = first.filter(|first| models.all(|model| model == *first)).cloned();
+    }
+}
+
+impl Publication {
+    /// Whether requests that follow a route find a release.
+    pub(crate) fn answers(&self, route: &RouteDoc) -> bool {
+        match route.version {
+            VersionChoice::Number(version) => {
+                self.releases.contains_key(&ReleaseKey { model: route.model.clone(), version })
+            }
+            VersionChoice::Latest => self.has_model(&route.model),
+        }
+    }
+
+    fn has_model(&self, model: &str) -> bool {
+        self.releases.keys().any(|key| key.model == model)
     }
 }
 
@@ -171,22 +199,12 @@ impl<'a> View<'a> {
         documented.peek().is_some() && !documented.any(|key| self.usable(key))
     }
 
-    fn can_follow(&self, route: &RouteDoc) -> bool {
-        match route.version {
-            VersionChoice::Number(version) => self.may_serve(&ReleaseKey { model: route.model.clone(), version }),
-            VersionChoice::Latest => {
-                let known = self.actual.published.releases.keys().chain(self.actual.staged.keys());
-                known.filter(|key| key.model == route.model).any(|key| self.may_serve(key))
-            }
-        }
-    }
-
     fn publication(&self) -> Publication {
         let pending_models: BTreeSet<&str> = self.pending.iter().map(|(key, _)| key.model.as_str()).collect();
-        let mut releases = BTreeMap::new();
+        let mut new = Publication { policies: self.desired.policies.clone(), ..Publication::default() };
         let mut serve = |key: &ReleaseKey| {
             if let Some(digest) = self.held(key) {
-                releases.insert(key.clone(), digest);
+                new.releases.insert(key.clone(), digest);
             }
         };
         self.wanted.iter().for_each(|key| serve(key));
@@ -196,22 +214,42 @@ impl<'a> View<'a> {
                 serve(key);
             }
         }
-        let mut routes = BTreeMap::new();
         for (endpoint, route) in &self.desired.routes {
+            // What the route names is wanted, and so is in `new` if it can be.
+            if new.answers(route) {
+                new.routes.insert(endpoint.clone(), route.clone());
+                continue;
+            }
             let earlier = self.actual.published.routes.get(endpoint);
-            let effective = match earlier {
-                Some(earlier) if !self.can_follow(route) && self.can_follow(earlier) => earlier,
-                _ => route,
-            };
-            if let VersionChoice::Number(version) = effective.version {
-                let named = ReleaseKey { model: effective.model.clone(), version };
-                if self.may_serve(&named) {
-                    serve(&named);
+            // What the earlier route names may be wanted by nothing else any more.
+            if let Some(RouteDoc { model, version: VersionChoice::Number(version) }) = earlier {
+                let named = ReleaseKey { model: model.clone(), version: *version };
+                if let Some(digest) = self.held(&named).filter(|_| self.may_serve(&named)) {
+                    new.releases.insert(named, digest);
                 }
             }
-            routes.insert(endpoint.clone(), effective.clone());
+            let stays = earlier.filter(|earlier| new.answers(earlier)).cloned();
+            if let Some(in_force) = stays.or_else(|| self.fallback(route, earlier, &new)) {
+                new.routes.insert(endpoint.clone(), in_force);
+            }
         }
-        Publication { releases, routes, policies: self.desired.policies.clone() }
+        new
+    }
+
+    /// What an endpoint gets that can follow neither its route nor the earlier one; `None` is no route.
+    ///
+    /// Without a route an endpoint has the only model, and no answer where there are several. There a document that cannot
+    /// take effect must not cost the endpoint its answers: it keeps the model that it had, by the earlier route or as the only
+    /// one; where it had none (at the start), it gets the model that the document names, in the version that there is.
+    fn fallback(&self, route: &RouteDoc, earlier: Option<&RouteDoc>, new: &Publication) -> Option<RouteDoc> {
+        let mut models = new.releases.keys().map(|key| &key.model);
+        let first = models.next()?;
+        if models.all(|model| model == first) {
+            return None;
+        }
+        let candidates = [earlier.map(|earlier| &earlier.model), self.actual.only_model.as_ref(), Some(&route.model)];
+        let model = candidates.into_iter().flatten().find(|model| new.has_model(model))?;
+        Some(RouteDoc { model: model.clone(), version: VersionChoice::Latest })
     }
 }
 

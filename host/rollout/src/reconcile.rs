@@ -22,6 +22,9 @@ use crate::status::{SourceStatus, Status};
 use crate::target::{Table, Target};
 
 mod report;
+mod routes;
+
+use routes::RouteWait;
 
 /// How to roll out.
 #[derive(Clone, Debug)]
@@ -147,6 +150,7 @@ pub fn start<T: Target>(options: Options, target: Arc<T>, counters: Arc<Counters
         loaded: BTreeMap::new(),
         loading: None,
         reasons: BTreeMap::new(),
+        route_waits: BTreeMap::new(),
         generation: 0,
     };
     Ok(Rollout { status, actor: tokio::spawn(actor.run()) })
@@ -173,6 +177,8 @@ struct Actor<T: Target> {
     loading: Option<(ReleaseKey, Attempt)>,
     /// Why the attempts of `actual.rejected` failed.
     reasons: BTreeMap<ReleaseKey, String>,
+    /// Endpoints whose route document is not in force, and why.
+    route_waits: BTreeMap<String, RouteWait>,
     generation: u64,
 }
 
@@ -223,6 +229,7 @@ impl<T: Target> Actor<T> {
             if let Some(started) = self.advance() {
                 load = Some(started);
             }
+            self.note_routes();
             self.report();
         }
     }
@@ -286,7 +293,10 @@ impl<T: Target> Actor<T> {
         if self.loading.is_some() {
             return None;
         }
-        let Some(Step::Load(key, attempt)) = next(&self.desired, &self.actual) else { return None };
+        let Some(Step::Load(key, attempt)) = next(&self.desired, &self.actual) else {
+            self.actual.settle();
+            return None;
+        };
         let Some(Candidate::Ready(folder, _)) = self.resolved.releases.get(&key) else { return None };
         tracing::info!(release = %key, digest = attempt.digest.short(), "loading");
         let (target, folder) = (Arc::clone(&self.target), folder.clone());
@@ -324,6 +334,14 @@ impl<T: Target> Actor<T> {
         }
         for key in self.actual.published.releases.keys().filter(|key| !publication.releases.contains_key(key)) {
             tracing::info!(release = %key, "no longer live");
+        }
+        for (endpoint, route) in &publication.routes {
+            if self.actual.published.routes.get(endpoint) != Some(route) {
+                tracing::info!(%endpoint, %route, "route in force");
+            }
+        }
+        for endpoint in self.actual.published.routes.keys().filter(|e| !publication.routes.contains_key(*e)) {
+            tracing::info!(%endpoint, "no route any more: the latest version of the only model answers");
         }
         let (routes, policies) = (publication.routes.clone(), publication.policies.clone());
         self.target.publish(Table { models, routes, policies });

@@ -15,14 +15,19 @@ pub struct Status {
     pub source: SourceStatus,
     /// The source's revision that is fully carried out, as far as it can be; none before the first.
     pub applied_revision: Option<i64>,
-    /// Whether there is nothing left to load or publish.
+    /// Whether there is nothing left to load or publish: the documents are carried out as far as they can be now. What could
+    /// not be is in `pending_routes`, `refused_documents` and the releases' states, and waits for a document or a folder to
+    /// change.
     pub settled: bool,
     /// Tables published since the start.
     pub generation: u64,
     /// Every documented or live release, by model and version.
     pub releases: Vec<ReleaseStatus>,
-    /// Routes that are in force, by endpoint.
+    /// Routes that are in force, by endpoint: each has a live release. An endpoint without one takes the latest version of the
+    /// only model.
     pub routes: BTreeMap<String, RouteDoc>,
+    /// Route documents that are not in force, by endpoint, and what they wait for. Until then `routes` holds for the endpoint.
+    pub pending_routes: BTreeMap<String, String>,
     /// Versions of the policies that are in force, by name.
     pub policies: BTreeMap<String, u64>,
     /// Documents that were refused, by name, and why. Where an earlier one was accepted it stays in force.

@@ -18,6 +18,7 @@ fn run(desired: &Desired, actual: &mut Actual) {
     for step in plan(desired, actual) {
         actual.apply(&step);
     }
+    actual.settle();
 }
 
 fn live(actual: &Actual) -> Vec<String> {
@@ -129,6 +130,108 @@ fn a_route_keeps_a_version_and_takes_effect_when_its_release_is_live() {
     assert_eq!(actual.published.routes, BTreeMap::new());
 }
 
+/// The release that answers an endpoint, as the server's table chooses it.
+fn answer(publication: &Publication, endpoint: &str) -> Option<ReleaseKey> {
+    let of_model = |model: &str| publication.releases.keys().rfind(|key| key.model == model).cloned();
+    match publication.routes.get(endpoint) {
+        Some(RouteDoc { model, version: VersionChoice::Latest }) => of_model(model),
+        Some(RouteDoc { model, version: VersionChoice::Number(version) }) => {
+            publication.releases.contains_key(&key(model, *version)).then(|| key(model, *version))
+        }
+        None => {
+            let first = publication.releases.keys().next()?;
+            of_model(&first.model).filter(|_| publication.releases.keys().all(|key| key.model == first.model))
+        }
+    }
+}
+
+fn answers_score(actual: &Actual) -> Option<String> {
+    answer(&actual.published, "score").map(|key| key.to_string())
+}
+
+#[test]
+fn a_first_route_to_what_is_not_live_leaves_the_only_model() {
+    for dead in [route("m", VersionChoice::Number(2)), route("misspelt", VersionChoice::Latest)] {
+        // With and without something that serves before.
+        for start in [desired(&[]), desired(&[("m", 1)])] {
+            let mut actual = Actual::default();
+            run(&start, &mut actual);
+            let mut wish = desired(&[("m", 1)]);
+            wish.routes = dead.clone();
+            run(&wish, &mut actual);
+            assert_eq!(answers_score(&actual).as_deref(), Some("m@1"));
+            assert_eq!(actual.published.routes, BTreeMap::new());
+        }
+    }
+}
+
+#[test]
+fn a_route_waits_for_a_version_that_is_not_the_latest_and_its_removal_restores_the_latest() {
+    let mut actual = Actual::default();
+    let mut wish = desired(&[("m", 3)]);
+    wish.routes = route("m", VersionChoice::Number(2));
+    run(&wish, &mut actual);
+    assert_eq!(answers_score(&actual).as_deref(), Some("m@3"));
+    // It comes, is rejected, and comes again.
+    wish.releases.insert(key("m", 2), Some(attempt(0)));
+    actual.rejected.insert(key("m", 2), attempt(0));
+    assert_eq!(plan(&wish, &actual), []);
+    wish.releases.insert(key("m", 2), Some(attempt(1)));
+    assert_eq!(loads(&wish, &actual), ["m@2"]);
+    run(&wish, &mut actual);
+    assert_eq!((answers_score(&actual).as_deref(), live(&actual)), (Some("m@2"), vec!["m@2".into(), "m@3".into()]));
+    wish.routes.clear();
+    run(&wish, &mut actual);
+    assert_eq!((answers_score(&actual).as_deref(), live(&actual)), (Some("m@3"), vec!["m@3".into()]));
+}
+
+#[test]
+fn an_endpoint_whose_routed_release_is_removed_takes_what_is_left_of_the_model() {
+    let mut actual = Actual::default();
+    let mut wish = desired(&[("a", 1), ("m", 1), ("m", 2)]);
+    wish.routes = route("m", VersionChoice::Number(1));
+    run(&wish, &mut actual);
+    wish.releases.remove(&key("m", 1));
+    run(&wish, &mut actual);
+    assert_eq!(answers_score(&actual).as_deref(), Some("m@2"));
+    assert_eq!(live(&actual), ["a@1", "m@2"]);
+}
+
+#[test]
+fn a_second_model_does_not_take_an_endpoint_whose_route_waits() {
+    let mut actual = Actual::default();
+    run(&desired(&[("m", 1)]), &mut actual);
+    let mut wish = desired(&[("a", 1), ("m", 1)]);
+    wish.routes = route("a", VersionChoice::Number(2));
+    run(&wish, &mut actual);
+    assert_eq!((answers_score(&actual).as_deref(), live(&actual)), (Some("m@1"), vec!["a@1".into(), "m@1".into()]));
+    // A server that starts with these documents knows of no earlier route: the document names the model at least.
+    let mut restarted = Actual::default();
+    run(&wish, &mut restarted);
+    assert_eq!(answers_score(&restarted).as_deref(), Some("a@1"));
+    for mut actual in [actual, restarted] {
+        let mut wish = wish.clone();
+        wish.releases.insert(key("a", 2), Some(attempt(0)));
+        run(&wish, &mut actual);
+        assert_eq!((answers_score(&actual).as_deref(), &actual.published.routes), (Some("a@2"), &wish.routes));
+    }
+}
+
+#[test]
+fn a_release_that_was_superseded_before_it_was_published_carries_no_route() {
+    let mut actual = Actual::default();
+    let mut wish = desired(&[("a", 1)]);
+    wish.routes = route("a", VersionChoice::Latest);
+    run(&wish, &mut actual);
+    // Version 1 of `m` is loaded when version 2 appears; the route must not follow before that one is loaded.
+    actual.staged.insert(key("m", 1), attempt(0).digest);
+    let mut wish = desired(&[("a", 1), ("m", 1), ("m", 2)]);
+    wish.routes = route("m", VersionChoice::Latest);
+    assert_eq!(next(&wish, &actual), Some(Step::Load(key("m", 2), attempt(0))));
+    run(&wish, &mut actual);
+    assert_eq!(answers_score(&actual).as_deref(), Some("m@2"));
+}
+
 #[test]
 fn policies_and_routes_do_not_wait_for_loads() {
     let mut wish = desired(&[("m", 1)]);
@@ -144,9 +247,9 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_route()(key in any_key(), latest in any::<bool>()) -> RouteDoc {
+    fn any_route()(key in any_key(), latest in any::<bool>(), misspelt in prop::bool::weighted(0.2)) -> RouteDoc {
         let version = if latest { VersionChoice::Latest } else { VersionChoice::Number(key.version) };
-        RouteDoc { model: key.model, version }
+        RouteDoc { model: if misspelt { "misspelt".into() } else { key.model }, version }
     }
 }
 
@@ -157,13 +260,6 @@ prop_compose! {
     ) -> Desired {
         Desired { releases, routes, policies: BTreeMap::new() }
     }
-}
-
-/// Whether requests that follow `route` find a release.
-fn answers(publication: &Publication, route: &RouteDoc) -> bool {
-    publication.releases.keys().any(|key| {
-        key.model == route.model && [VersionChoice::Latest, VersionChoice::Number(key.version)].contains(&route.version)
-    })
 }
 
 proptest! {
@@ -190,9 +286,15 @@ proptest! {
                     prop_assert_eq!(published.releases.get(key), Some(&attempt.digest));
                 }
             }
+            // A route is in force where it can be, and an endpoint has an answer where anything can be meant.
             for (endpoint, route) in &wish.routes {
-                prop_assert!(answers(published, &published.routes[endpoint]) || !answers(published, route));
+                let in_force = published.routes.get(endpoint) == Some(route);
+                prop_assert_eq!(in_force, published.answers(route));
+                let models: BTreeSet<_> = published.releases.keys().map(|key| &key.model).collect();
+                let meant = models.len() == 1 || models.contains(&route.model);
+                prop_assert!(answer(published, endpoint).is_some() || !meant, "{endpoint} has no answer");
             }
+            prop_assert!(published.routes.keys().all(|endpoint| wish.routes.contains_key(endpoint)));
         }
     }
 
@@ -240,14 +342,22 @@ proptest! {
                         prop_assert!(replaced || (removed && !pending), "{key} is dropped");
                     }
                     for (endpoint, route) in &new.routes {
-                        let Some(earlier) = old.routes.get(endpoint).filter(|earlier| answers(old, earlier)) else { continue };
-                        let documented = old.releases.keys().any(|key| wish.releases.contains_key(key) && key.model == earlier.model
-                            && [VersionChoice::Latest, VersionChoice::Number(key.version)].contains(&earlier.version));
-                        prop_assert!(answers(new, route) || !documented, "{endpoint} lost its release");
+                        prop_assert!(new.answers(route), "{endpoint} is routed to what is not live");
+                    }
+                    for (endpoint, route) in &wish.routes {
+                        let Some(before) = answer(old, endpoint) else { continue };
+                        let chosen = old.routes.contains_key(endpoint) || actual.only_model.as_ref() == Some(&before.model);
+                        if chosen && new.releases.keys().any(|key| key.model == before.model) {
+                            let now = answer(new, endpoint);
+                            prop_assert!(now.is_some(), "{endpoint} lost its answers");
+                            let moved = now.is_some_and(|now| now.model != before.model);
+                            prop_assert!(!moved || new.answers(route), "{endpoint} moved before its route could");
+                        }
                     }
                 }
                 actual.apply(&step);
             }
+            actual.settle();
         }
     }
 }

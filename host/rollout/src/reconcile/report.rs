@@ -39,6 +39,7 @@ impl<T: Target> Actor<T> {
             generation: self.generation,
             releases: keys.into_iter().map(|key| self.release(key, before)).collect(),
             routes: published.routes.clone(),
+            pending_routes: self.route_waits.iter().map(|(e, wait)| (e.clone(), wait.to_string())).collect(),
             policies: published.policies.iter().map(|(name, policy)| (name.clone(), policy.version)).collect(),
             refused_documents: taken.map(|documents| documents.refused.clone()).unwrap_or_default(),
         }

@@ -141,6 +141,50 @@ async fn routes_and_policies_are_files() {
 }
 
 #[tokio::test]
+async fn a_route_to_what_is_not_live_waits_and_says_so() {
+    let mut fixture = Fixture::new();
+    fixture.pack("hosts", 1, "first");
+    fixture.start(SourceOptions::Folder);
+    fixture.until_live(&["hosts@1"]).await;
+    let file = fixture.repository().join("_routes/predict.toml");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    let pending = |text: &'static str| {
+        move |s: &sagehost_rollout::Status| {
+            s.settled && s.pending_routes.get("predict").is_some_and(|r| r.contains(text))
+        }
+    };
+    // No such model, no such version: the only model's latest goes on answering.
+    fs::write(&file, "model = \"hots\"\nversion = \"latest\"\n").unwrap();
+    fixture.until("misspelt", pending("waiting: hots@latest is not live: there is no release of a model `hots`")).await;
+    fs::write(&file, "model = \"hosts\"\nversion = 2\n").unwrap();
+    fixture.until("too early", pending("waiting: hosts@2 is not live: there is no such version")).await;
+    fixture.pack("hosts", 2, "broken");
+    let status = fixture.until("rejected", pending("hosts@2 was rejected: golden example 0: wrong logits")).await;
+    assert_eq!(status.routes.len(), 0);
+    // A server that starts with these documents serves as well.
+    let mut restarted = fixture.restarted();
+    restarted.start(SourceOptions::Folder);
+    restarted.until("rejected", pending("hosts@2 was rejected")).await;
+    drop(restarted.rollout.take());
+    for toy in [&fixture, &restarted] {
+        assert!(toy.history().iter().all(|live| live.names() == ["hosts@1"] && live.routes.is_empty()));
+    }
+
+    // Version 3 serves, until version 2 is mended: it is loaded for the route's sake.
+    fixture.pack("hosts", 3, "third");
+    fixture.until_live(&["hosts@3"]).await;
+    fs::remove_dir_all(fixture.repository().join("hosts/2")).unwrap();
+    fixture.until("removed", pending("no such version")).await;
+    fixture.pack("hosts", 2, "second");
+    let live = fixture.until_live(&["hosts@2", "hosts@3"]).await;
+    assert_eq!(live.routes["predict"], "hosts Number(2)");
+    fixture.until("in force", |s| s.settled && s.pending_routes.is_empty() && s.routes.contains_key("predict")).await;
+    fs::remove_file(&file).unwrap();
+    let live = fixture.until_live(&["hosts@3"]).await;
+    assert_eq!(live.routes.len(), 0);
+}
+
+#[tokio::test]
 async fn the_newest_desired_state_wins_over_what_is_being_loaded() {
     let mut fixture = Fixture::new();
     fixture.pack("m", 1, "first");

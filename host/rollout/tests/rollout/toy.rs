@@ -139,7 +139,7 @@ impl Fixture {
         fs::write(source.path().join("weights.safetensors"), text).unwrap();
         let golden = r#"{"format":1,"graph":{"nodes":[],"edges":{}},"examples":[]}"#;
         fs::write(source.path().join("golden.json"), golden).unwrap();
-        pack(source.path(), repository, model, version, &[], None).unwrap().digest
+        pack(source.path(), repository, model, version, &[], None).unwrap().id.digest
     }
 
     pub(crate) fn pack(&self, model: &str, version: u64, text: &str) -> Digest {
