@@ -100,9 +100,7 @@ pub(crate) fn invitation(stage: &Stage, server: &Server) -> Result<()> {
     println!("  curl -s http://{address}/v1/graphsage/health");
     println!("  curl -s http://{admin}/admin/releases");
     println!("  curl -s http://{admin}/metrics\n");
-    println!(
-        "Its model repository is {}: put another version there, or change _policies/.",
-        stage.repository().display()
-    );
+    let policies = if stage.repository().join("_policies").exists() { ", or change _policies/" } else { "" };
+    println!("Its model repository is {}: put another version there{policies}.", stage.repository().display());
     Ok(())
 }
