@@ -7,7 +7,7 @@ use sagehost_telemetry::Stage;
 use sagehost_types::limits::{MAX_KEY, MAX_REQUEST_EDGES, MAX_REQUEST_NODES, MAX_SEEDS};
 use sagehost_types::{Code, Fault, Key, TimeMs};
 
-use crate::api::{Decision, InferRequest, InferResponse, SeedResult, Timings};
+use crate::api::{Decision, Features, InferRequest, InferResponse, SeedResult, Timings};
 use crate::decide;
 use crate::job::{JobResult, SeedOutcome};
 use crate::live::Live;
@@ -23,14 +23,20 @@ pub async fn infer(live: Arc<Live>, request: InferRequest) -> Result<InferRespon
     let limit = Duration::from_millis(u64::from(release.spec.limits.deadline_ms));
     let deadline = request.arrived + request.timeout.map_or(limit, |t| t.min(limit));
     check_sizes(&request)?;
-    if request.want.decision {
-        release.post_processor()?;
-    }
+    let _in_hand = match request.want.decision {
+        true => {
+            release.post_processor()?;
+            Some(release.take_in_hand(request.seeds.len())?)
+        }
+        false => None,
+    };
 
-    // Looking keys up touches the memory-mapped graph and pre-processors are guests: neither belongs on an I/O thread.
+    // Looking keys up touches the memory-mapped graph and pre-processors are guests: neither belongs on an I/O thread. What
+    // calls no guest does not wait behind those that do.
     let request = Arc::new(request);
-    let (on_guest, asked) = (Arc::clone(&release), Arc::clone(&request));
-    let ready = within(deadline, release.guests.run(move || make_ready(&on_guest, &asked, deadline))).await??;
+    let threads = if calls_pre_processor(&release, &request) { &release.guests } else { &*release.compute };
+    let (pinned, asked) = (Arc::clone(&release), Arc::clone(&request));
+    let ready = within(deadline, threads.run(move || make_ready(&pinned, &asked, deadline))).await??;
 
     let (as_of_ms, mut timings) = (ready.job.as_of_ms, Timings::default());
     (timings.route, timings.preprocess) = (ready.route, ready.preprocess);
@@ -63,6 +69,12 @@ pub async fn infer(live: Arc<Live>, request: InferRequest) -> Result<InferRespon
         results,
         timings,
     })
+}
+
+/// Whether the stages before the queue call a guest: for a rule, and for rows that replace or add to the graph's.
+fn calls_pre_processor(release: &LoadedRelease, request: &InferRequest) -> bool {
+    let gives_rows = || !request.nodes.is_empty() || request.seeds.iter().any(|seed| seed.features != Features::Absent);
+    release.core.shared.plugins.pre.is_some() && (request.want.decision || gives_rows())
 }
 
 /// A request's own stages; those of its batch are counted once for the batch.

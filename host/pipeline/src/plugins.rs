@@ -41,7 +41,7 @@ impl Plugins {
                 memory_limit: (file.spec.memory_mib as usize) << 20,
                 // One instance for each thread that can be in a call.
                 max_instances: match role {
-                    PluginRole::PreProcessor | PluginRole::PostProcessor => runtime.guests.threads(),
+                    PluginRole::PreProcessor | PluginRole::PostProcessor => runtime.guest_threads,
                     PluginRole::Sampler | PluginRole::EdgeWeigher | PluginRole::Reducer => runtime.compute.threads(),
                 },
             };

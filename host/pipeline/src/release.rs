@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use sagehost_batcher::{Batcher, ComputePool, Settings};
@@ -13,6 +14,7 @@ use sagehost_plugin::api::Policy;
 use sagehost_release::LoadedFiles;
 use sagehost_release::spec::{PluginRole, ReleaseSpec};
 use sagehost_telemetry::{GaugeGuard, Label, Metrics, Stage};
+use sagehost_types::limits::MAX_DECIDING_SEEDS;
 use sagehost_types::{Code, Fault, ReleaseId};
 
 use crate::binding::Binding;
@@ -28,8 +30,9 @@ use crate::{golden, plan, warm_up};
 pub struct Runtime {
     /// Threads that run batches.
     pub compute: Arc<ComputePool>,
-    /// Threads that run pre- and post-processors: a spinning rule must not hold up the engine.
-    pub guests: Arc<ComputePool>,
+    /// Threads of each release that run its pre- and post-processors. They are the release's own, so that a spinning rule
+    /// holds up neither the engine nor another release's rules.
+    pub guest_threads: usize,
     /// The engine.
     pub backend: Arc<dyn Backend>,
     /// Where plugins run.
@@ -50,7 +53,9 @@ pub struct LoadedRelease {
     pub(crate) columns: Columns,
     pub(crate) core: Arc<Core>,
     pub(crate) batcher: Batcher<Queued, JobResult>,
-    pub(crate) guests: Arc<ComputePool>,
+    pub(crate) compute: Arc<ComputePool>,
+    pub(crate) guests: ComputePool,
+    deciding: Arc<AtomicUsize>,
     pub(crate) classes: Arc<[String]>,
     pub(crate) numerics_id: Arc<str>,
     pub(crate) metrics: Arc<Metrics>,
@@ -72,6 +77,8 @@ impl LoadedRelease {
         let core = Arc::new(bind(&spec, &columns, &relations, Arc::clone(graph), &shared, &files.salt)?);
         golden::check(&files, &columns, &relations, graph.schema(), &shared, &default_policy)?;
         warm_up::run(&core, &columns, &default_policy, spec.batching.max_batch)?;
+        let guests = ComputePool::new("sagehost-guest", runtime.guest_threads, MAX_DECIDING_SEEDS);
+        let guests = guests.map_err(|e| e.to_string())?;
         let batching = Settings {
             max_batch: spec.batching.max_batch,
             max_wait: Duration::from_millis(u64::from(spec.batching.max_wait_ms)),
@@ -102,7 +109,9 @@ impl LoadedRelease {
             columns,
             batcher,
             core,
-            guests: Arc::clone(&runtime.guests),
+            compute: Arc::clone(&runtime.compute),
+            guests,
+            deciding: Arc::default(),
             numerics_id: runtime.backend.numerics_id().into(),
             metrics: Arc::clone(&runtime.metrics),
             default_policy,
@@ -128,6 +137,14 @@ impl LoadedRelease {
         &self.default_policy
     }
 
+    /// Tries a policy on the release's rule, as warming up does. Blocking.
+    ///
+    /// # Errors
+    /// Why decisions with it fail.
+    pub fn try_policy(&self, policy: &Policy) -> Result<(), String> {
+        warm_up::decide(&self.core, &self.columns, policy)
+    }
+
     /// The graph that it reads.
     #[must_use]
     pub fn graph(&self) -> &Arc<dyn GraphView> {
@@ -143,6 +160,22 @@ impl LoadedRelease {
     /// Counts a request among those that wait for a batch, until the guard goes.
     pub(crate) fn waiting(&self) -> GaugeGuard {
         self.metrics.queued(Label::from(&self.id.model))
+    }
+
+    /// Takes a request with decisions in hand, until the guard goes.
+    ///
+    /// # Errors
+    /// [`Code::Overloaded`] where the release has [`MAX_DECIDING_SEEDS`] in hand already.
+    pub(crate) fn take_in_hand(&self, seeds: usize) -> Result<InHand, Fault> {
+        let admitted =
+            self.deciding.fetch_update(Relaxed, Relaxed, |held| (held < MAX_DECIDING_SEEDS).then(|| held + seeds));
+        match admitted {
+            Ok(_) => Ok(InHand { deciding: Arc::clone(&self.deciding), seeds }),
+            Err(held) => {
+                let detail = format!("{} has decisions on {held} nodes in hand and takes no more", self.id);
+                Err(Fault::new(Code::Overloaded, detail).retry_after(Duration::from_secs(1)))
+            }
+        }
     }
 
     /// That there is a post-processor to ask for a decision.
@@ -191,6 +224,18 @@ impl Parts {
             values: settings(&spec.decision.values).map_err(|e| format!("decision.values: {e}"))?,
         });
         Ok(Self { columns, relations, shared, default_policy })
+    }
+}
+
+/// Seeds in hand, until it is dropped.
+pub(crate) struct InHand {
+    deciding: Arc<AtomicUsize>,
+    seeds: usize,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.deciding.fetch_sub(self.seeds, Relaxed);
     }
 }
 

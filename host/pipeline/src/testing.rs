@@ -150,7 +150,7 @@ impl Toy {
     pub(crate) fn on(graph: Arc<dyn GraphView>, spec: &str) -> Self {
         let runtime = Runtime {
             compute: Arc::new(ComputePool::new("compute", 1, 64).unwrap()),
-            guests: Arc::new(ComputePool::new("guest", 1, 64).unwrap()),
+            guest_threads: 1,
             backend: Arc::new(CpuBackend::new()),
             plugins: PluginHost::new().unwrap(),
             metrics: Arc::new(Metrics::new("test")),

@@ -24,31 +24,46 @@ const DECIDE_TRIES: u64 = 32;
 pub(crate) fn run(core: &Core, columns: &Columns, policy: &Policy, max_batch: usize) -> Result<(), String> {
     let all: Vec<Job> =
         (0..core.binding.graph.num_nodes().min(max_batch as u64)).map(|node| job(core, node, false)).collect();
-    for batch in [all.get(..1).unwrap_or_default(), &all] {
-        for result in if batch.is_empty() { Vec::new() } else { core.execute(batch) } {
-            tolerate(result.map(drop)).map_err(|fault| format!("warm-up: {fault}"))?;
+    let results = |batch: &[Job]| if batch.is_empty() { Vec::new() } else { core.execute(batch) };
+    results(all.get(..1).unwrap_or_default());
+    // A node may lack a value that the schema refuses; where every node is refused it is the release that cannot serve.
+    let mut refused = None;
+    let results = results(&all);
+    let none_served = !results.is_empty() && results.iter().all(Result::is_err);
+    for fault in results.into_iter().filter_map(Result::err) {
+        if !of_request(&fault) {
+            return Err(format!("warm-up: {fault}"));
         }
+        refused = Some(fault);
     }
+    match refused {
+        Some(fault) if none_served => Err(format!("warm-up: every node is refused, such as: {fault}")),
+        _ => decide(core, columns, policy),
+    }
+}
+
+/// Takes the first node that can be decided on to its decision.
+///
+/// # Errors
+/// The first fault that is the rule's and not the request's.
+pub(crate) fn decide(core: &Core, columns: &Columns, policy: &Policy) -> Result<(), String> {
     if core.shared.plugins.post.is_none() {
         return Ok(());
     }
     for node in 0..core.binding.graph.num_nodes().min(DECIDE_TRIES) {
         match decide_on(core, columns, policy, node) {
             Ok(()) => return Ok(()),
-            Err(fault) => {
-                tolerate(Err(fault)).map_err(|fault| format!("warm-up: the decision on a node fails: {fault}"))?
-            }
+            // This request names no features: a rule may well refuse it.
+            Err(fault) if of_request(&fault) => {}
+            Err(fault) => return Err(format!("the decision on a node fails: {fault}")),
         }
     }
     Ok(())
 }
 
-/// A node may lack a value that the schema or the rule refuses: its requests are refused, the release is not.
-fn tolerate(result: Result<(), Fault>) -> Result<(), Fault> {
-    result.or_else(|fault| match fault.code {
-        Code::MissingField | Code::InvalidField => Ok(()),
-        _ => Err(fault),
-    })
+/// Whether a fault is of one request's values, so that others may do better.
+fn of_request(fault: &Fault) -> bool {
+    matches!(fault.code, Code::MissingField | Code::InvalidField)
 }
 
 fn job(core: &Core, node: Node, evidence: bool) -> Job {

@@ -39,6 +39,13 @@ pub(crate) const KEYS: &[Key] = &[
         Some("30000"),
         "Longest time for an answer, whatever the request and its release say.",
     ),
+    key("server.header_timeout_ms", Some("60000"), "How long a request's head may take, and a connection be idle."),
+    key("server.body_timeout_ms", Some("10000"), "How long a request's body may take."),
+    key(
+        "server.unready_ms",
+        Some("0"),
+        "When asked to stop, how long to go on accepting while `/readyz` says 503, so that load balancers turn away first.",
+    ),
     key("server.shutdown_ms", Some("10000"), "Longest wait for accepted requests when the server is asked to stop."),
     key("engine.backend", Some("auto"), "`cpu`, `wgpu`, or `auto`: wgpu where there is a GPU, else cpu."),
     key(
@@ -101,6 +108,12 @@ pub(crate) struct Config {
     pub(crate) io_threads: usize,
     /// `server.request_timeout_ms`.
     pub(crate) request_timeout: Duration,
+    /// `server.header_timeout_ms`.
+    pub(crate) header_timeout: Duration,
+    /// `server.body_timeout_ms`.
+    pub(crate) body_timeout: Duration,
+    /// `server.unready_ms`.
+    pub(crate) unready: Duration,
     /// `server.shutdown_ms`.
     pub(crate) shutdown: Duration,
     /// `engine.backend`.
@@ -199,8 +212,11 @@ impl Config {
             max_body_bytes: values.number("server.max_body_bytes", 1024, 1 << 30),
             max_connections: values.number("server.max_connections", 1, 1 << 20),
             io_threads: values.number("server.io_threads", 1, 256),
-            request_timeout: Duration::from_millis(values.number("server.request_timeout_ms", 1, 3_600_000) as u64),
-            shutdown: Duration::from_millis(values.number("server.shutdown_ms", 0, 3_600_000) as u64),
+            request_timeout: values.millis("server.request_timeout_ms", 1),
+            header_timeout: values.millis("server.header_timeout_ms", 1),
+            body_timeout: values.millis("server.body_timeout_ms", 1),
+            unready: values.millis("server.unready_ms", 0),
+            shutdown: values.millis("server.shutdown_ms", 0),
             backend: values.get("engine.backend", |t| match t {
                 "auto" => Ok(BackendChoice::Auto),
                 "cpu" => Ok(BackendChoice::Cpu),
@@ -213,7 +229,7 @@ impl Config {
                 n => n,
             },
             graphs: graphs(&mut values),
-            settle: Duration::from_millis(values.number("repository.settle_ms", 0, 3_600_000) as u64),
+            settle: values.millis("repository.settle_ms", 0),
             state: state.unwrap_or_else(|| repository.clone().unwrap_or_default().join(".sagehost-state.json")),
             repository: repository.unwrap_or_default(),
             etcd: etcd(&mut values),

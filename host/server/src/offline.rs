@@ -41,8 +41,8 @@ fn with_graph(files: LoadedFiles, folder: &Path) -> anyhow::Result<()> {
 fn runtime(graphs: BTreeMap<String, Arc<dyn GraphView>>) -> anyhow::Result<Runtime> {
     let pool = Arc::new(ComputePool::new("sagehost-check", 1, 16)?);
     Ok(Runtime {
-        compute: Arc::clone(&pool),
-        guests: pool,
+        compute: pool,
+        guest_threads: 1,
         backend: Arc::new(CpuBackend::new()),
         plugins: PluginHost::new()?,
         metrics: Arc::new(Metrics::new(env!("CARGO_PKG_VERSION"))),

@@ -39,7 +39,7 @@ impl Target for ServerTarget {
 
     fn publish(&self, table: sagehost_rollout::Table<LoadedRelease>) {
         let before = self.table.load();
-        let mut policies = Policies { docs: &table.policies, read: BTreeMap::new() };
+        let policies = Policies { docs: &table.policies, before: &before };
         let mut models = BTreeMap::new();
         for (model, versions) in table.models {
             let mut live = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Target for ServerTarget {
                 if known.is_none_or(|known| known.release.id() != release.id()) {
                     self.runtime.metrics.release_swapped(Label::from(&release.id().model));
                 }
-                let policy = policies.of(&release);
+                let policy = policies.of(&model, &release);
                 live.insert(version, Arc::new(Live { release, policy }));
             }
             models.insert(model, live);
@@ -59,7 +59,8 @@ impl Target for ServerTarget {
             version: id.version,
             digest: Label::from(Arc::<str>::from(id.digest.short())),
         }));
-        self.table.store(Table { models, routes: routes(&table.routes) });
+        let routes = routes(&table.routes, &before, &models);
+        self.table.store(Table { models, routes });
         let now = self.table.load();
         for live in before.models.values().flat_map(BTreeMap::values) {
             let id = live.release.id();
@@ -71,37 +72,57 @@ impl Target for ServerTarget {
     }
 }
 
-/// Policy documents, read once each into what plugins take.
+/// Which policy each release gets.
 struct Policies<'a> {
     docs: &'a BTreeMap<String, Arc<PolicyDoc>>,
-    read: BTreeMap<&'a str, Arc<Policy>>,
+    before: &'a Table,
 }
 
 impl Policies<'_> {
-    /// The document that the release names where it is rolled out, else the release's own values.
-    fn of(&mut self, release: &LoadedRelease) -> Arc<Policy> {
-        let named = release.policy_name().and_then(|name| self.docs.get_key_value(name));
-        let Some((name, doc)) = named else { return Arc::clone(release.default_policy()) };
-        if let Some(policy) = self.read.get(name.as_str()) {
-            return Arc::clone(policy);
-        }
-        let policy = match settings(&doc.values) {
-            Ok(values) => Arc::new(Policy { name: name.clone(), version: doc.version, values }),
-            Err(reason) => {
-                // Documents are checked when they are read; this is for one that slipped through.
-                tracing::error!(policy = %name, %reason, "the policy cannot be used; the release's own values serve");
-                // Not kept: another release has other values of its own.
-                return Arc::clone(release.default_policy());
-            }
+    /// The document that the release names where it is rolled out, else the release's own values. A document that the rule
+    /// cannot use does not take effect: what was in force before stays.
+    fn of(&self, model: &str, release: &LoadedRelease) -> Arc<Policy> {
+        let Some(doc) = release.policy_name().and_then(|name| self.docs.get(name)) else {
+            return Arc::clone(release.default_policy());
         };
-        self.read.insert(name, Arc::clone(&policy));
-        policy
+        let versions = self.before.models.get(model);
+        let in_force = |policy: &&Arc<Policy>| policy.name == doc.name;
+        let same = versions.and_then(|versions| versions.get(&release.id().version));
+        let same = same.filter(|live| live.release.id() == release.id()).map(|live| &live.policy);
+        let wanted =
+            settings(&doc.values).map(|values| Policy { name: doc.name.clone(), version: doc.version, values });
+        let tried = wanted.and_then(|policy| match same {
+            Some(known) if **known == policy => Ok(Arc::clone(known)),
+            // The rule is asked: a moment's work, and no I/O waits for this thread meanwhile.
+            _ => tokio::task::block_in_place(|| release.try_policy(&policy)).map(|()| Arc::new(policy)),
+        });
+        tried.unwrap_or_else(|reason| {
+            let latest = versions.and_then(|versions| versions.last_key_value()).map(|(_, live)| &live.policy);
+            let kept = same.or(latest).filter(in_force).unwrap_or(release.default_policy());
+            tracing::error!(
+                policy = %doc.name, version = doc.version, release = %release.id(), kept = kept.version, %reason,
+                "the policy does not take effect"
+            );
+            Arc::clone(kept)
+        })
     }
 }
 
-fn routes(docs: &BTreeMap<String, RouteDoc>) -> BTreeMap<Endpoint, Route> {
+/// The documents' routes; an endpoint without one keeps the model that it has when another comes beside it.
+fn routes(
+    docs: &BTreeMap<String, RouteDoc>,
+    before: &Table,
+    models: &BTreeMap<String, BTreeMap<u64, Arc<Live>>>,
+) -> BTreeMap<Endpoint, Route> {
     let route = |endpoint: Endpoint| {
-        let doc = docs.get(endpoint.as_str())?;
+        let Some(doc) = docs.get(endpoint.as_str()) else {
+            if models.len() < 2 {
+                return None;
+            }
+            let model = before.route(endpoint, None).ok()?.release.id().model.to_string();
+            tracing::warn!(endpoint = endpoint.as_str(), %model, "several models are live and no route says which: it stays");
+            return models.contains_key(&model).then_some((endpoint, Route { model, version: None }));
+        };
         let version = match doc.version {
             VersionChoice::Latest => None,
             VersionChoice::Number(version) => Some(version),

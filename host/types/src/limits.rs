@@ -14,6 +14,10 @@ pub const MAX_REQUEST_EDGES: usize = 65_536;
 pub const MAX_HOPS: usize = 8;
 /// Most edges that one batch may sample: bounds memory when a release asks for full neighbourhoods.
 pub const MAX_BATCH_EDGES: usize = 1 << 24;
+/// Seeds of requests with decisions that a release has in hand at one time: at or over it, further ones are refused. A
+/// request is taken whole, so one may go over it by its own size. It bounds the work in front of the guest threads, where
+/// each seed costs two plugin calls.
+pub const MAX_DECIDING_SEEDS: usize = 8192;
 /// Most neighbours handed to a post-processor as evidence for one seed.
 pub const MAX_EVIDENCE: usize = 256;
 /// Largest file of a release other than its weights, in bytes.

@@ -78,7 +78,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let table = Arc::new(LiveTable::default());
     let runtime = Runtime {
         compute: Arc::new(ComputePool::new("sagehost-compute", config.threads, POOL_QUEUE)?),
-        guests: Arc::new(ComputePool::new("sagehost-guest", config.threads, POOL_QUEUE)?),
+        guest_threads: config.threads,
         backend: backend(&config)?,
         plugins: PluginHost::new()?,
         metrics: Arc::clone(&metrics),
@@ -103,7 +103,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         max_connections: config.max_connections,
         drain_timeout: config.shutdown,
         request_timeout: config.request_timeout,
-        ..Settings::default()
+        header_timeout: config.header_timeout,
+        body_timeout: config.body_timeout,
+        unready_for: config.unready,
     };
     let pages = Arc::new(RolloutPages(rollout.status()));
     let gateway = Gateway::bind(settings, Arc::new(Service { table }), pages, metrics).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -121,6 +122,11 @@ impl Values {
                 least
             }
         }
+    }
+
+    /// Milliseconds, an hour at most.
+    pub(super) fn millis(&mut self, key: &str, least: usize) -> Duration {
+        Duration::from_millis(self.number(key, least, 3_600_000) as u64)
     }
 
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
