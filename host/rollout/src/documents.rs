@@ -171,6 +171,8 @@ impl Body<'_> {
             return Err(format!("has {size} bytes; the limit is {MAX_DOCUMENT}"));
         }
         match self {
+            // A list would be taken for the fields in their order.
+            Self::Json(bytes) if bytes.trim_ascii_start().first() != Some(&b'{') => Err("is not a JSON object".into()),
             Self::Json(bytes) => serde_json::from_slice(bytes).map_err(|e| e.to_string()),
             Self::Toml(text) => {
                 toml::from_str(text).map_err(|e: toml::de::Error| e.to_string().trim().replace('\n', " "))
@@ -340,6 +342,20 @@ mod tests {
 
     fn json(text: &str) -> Body<'_> {
         Body::Json(text.as_bytes())
+    }
+
+    #[test]
+    fn a_list_is_no_document() {
+        let mut documents = Documents::default();
+        documents.put("releases/m/1", json("[]"), 1);
+        documents.put("routes/predict", json(" [\"m\", 1]"), 1);
+        assert!(documents.releases.is_empty() && documents.routes.is_empty());
+        assert!(
+            documents.refused.values().all(|reason| reason.contains("not a JSON object")),
+            "{:?}",
+            documents.refused
+        );
+        assert_eq!(documents.refused.len(), 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{Error, Request};
 const NAMED: usize = 20;
 
 impl Request {
-    /// The raw value of a column: `None` where the request leaves it out.
+    /// The raw value of a column: `None` where neither request, graph nor the schema's fill gives one.
     ///
     /// Use it for every column that settings or a policy name: passing over a name that does not exist would switch the
     /// rule off without a word. Every request holds all columns of the release's schema, so a wrong name shows with the

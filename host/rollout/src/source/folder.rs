@@ -19,7 +19,12 @@ use crate::source::Feed;
 fn scan(repository: &Path, previous: &Documents) -> io::Result<Documents> {
     let mut texts = Vec::new();
     let mut refused = Vec::new();
-    for (name, path) in entries(repository)? {
+    let found = entries(repository)?;
+    if found.is_empty() && !previous.releases.is_empty() {
+        // A volume that is not mounted any more looks like this; nobody rolls out nothing at all on purpose.
+        return Err(io::Error::other("is empty, and held releases before"));
+    }
+    for (name, path) in found {
         if name.starts_with(['.', '_']) || !is_folder(&path) {
             continue;
         }
@@ -96,6 +101,10 @@ fn read(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     // One byte more than allowed: what is too large is then refused as such.
     let limit = MAX_DOCUMENT as u64 + 1;
+    // Opening a pipe would wait for a writer, and the rollout with it.
+    if !fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+        return Err("is not a regular file".into());
+    }
     let file = File::open(path).map_err(|e| e.to_string())?;
     file.take(limit).read_to_string(&mut text).map_err(|e| e.to_string())?;
     Ok(text)
@@ -148,6 +157,27 @@ pub(crate) async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("_policies")).unwrap();
+        let pipe = folder.path().join("_policies/p.toml");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let documents = scan(folder.path(), &Documents::default()).unwrap();
+        assert!(documents.refused["policies/p"].contains("not a regular file"), "{:?}", documents.refused);
+    }
+
+    #[test]
+    fn a_repository_that_is_empty_all_at_once_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("m/1")).unwrap();
+        let before = scan(folder.path(), &Documents::default()).unwrap();
+        fs::remove_dir(folder.path().join("m/1")).unwrap();
+        assert!(scan(folder.path(), &before).unwrap().releases.is_empty(), "a version may go");
+        fs::remove_dir(folder.path().join("m")).unwrap();
+        assert!(scan(folder.path(), &before).unwrap_err().to_string().contains("is empty"));
+    }
 
     #[test]
     fn folders_and_files_are_documents() {

@@ -98,6 +98,8 @@ async fn what_is_live_outlives_damage_to_its_folder_and_ends_with_it() {
     // Removing version 2 goes back to version 1, which is loaded first.
     fs::remove_dir_all(fixture.repository().join("m/2")).unwrap();
     fixture.until_live(&["m@1"]).await;
+    // With something else beside it: a repository that is empty all at once is taken for one that cannot be read.
+    fs::create_dir(fixture.repository().join("_routes")).unwrap();
     fs::remove_dir_all(fixture.repository().join("m")).unwrap();
     fixture.until_live(&[]).await;
     let sizes: Vec<_> = fixture.history().iter().map(|live| live.releases.len()).collect();
