@@ -146,18 +146,18 @@ mod tests {
         let refused = |plugin: &Risk, request: &Request, policy: &Policy| {
             let evidence = evidence("transfer", &[]);
             let result = plugin.decide(&context(), request, &raw(request), &output(0.0), &evidence, policy);
-            matches!(result, Err(Error::Internal(text)) if text.contains("`amont`") && text.contains("`amount`"))
+            matches!(result, Err(Error::Internal(text)) if text.contains("`amounts`") && text.contains("`amount`"))
         };
         let known = request(&[("amount", Some(1.0))]);
         let values = [
             ("review", Number(0.5)),
             ("decline", Number(0.9)),
-            ("amount_column", Text("amont".into())),
+            ("amount_column", Text("amounts".into())),
             ("amount_limit", Number(1000.0)),
         ];
         let misspelt = Risk::configure(&mut settings(values)).expect("the schema is not known yet");
         assert!(refused(&misspelt, &known, &policy([])));
-        assert!(refused(&plugin(), &known, &policy([("amount_column", Text("amont".into()))])));
+        assert!(refused(&plugin(), &known, &policy([("amount_column", Text("amounts".into()))])));
         assert_eq!(decide(&plugin(), &known, 0.0, &policy([])).decision, "approve");
     }
 

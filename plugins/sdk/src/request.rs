@@ -43,9 +43,9 @@ mod tests {
         let request = request(&[("amount", Some(2.5)), ("hour", None)]);
         assert_eq!(request.column("amount"), Ok(Some(2.5)));
         assert_eq!(request.column("hour"), Ok(None));
-        let text = "the settings or the policy name the column `amont`, which the request does not have; \
+        let text = "the settings or the policy name the column `amounts`, which the request does not have; \
                     its columns are `amount`, `hour`";
-        assert_eq!(request.column("amont"), Err(Error::Internal(text.into())));
+        assert_eq!(request.column("amounts"), Err(Error::Internal(text.into())));
     }
 
     #[test]

@@ -141,13 +141,13 @@ fn a_column_that_the_schema_lacks_is_an_error_of_every_call() {
     let settings = [
         ("review", Setting::Number(0.5)),
         ("decline", Setting::Number(0.9)),
-        ("amount_column", Setting::Text("amont".into())),
+        ("amount_column", Setting::Text("amounts".into())),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
     let plugin = Plugin::new(&host, compiled, PluginConfig { settings, ..config("risk-decision") }).unwrap();
     let error = crate::roles::decide(&plugin, 0.5, "p", &["k"]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Internal, "{error}");
-    assert!(error.message.contains("`amont`"), "{error}");
+    assert!(error.message.contains("`amounts`"), "{error}");
 }
 
 #[test]
