@@ -104,6 +104,35 @@ fn a_policy_that_the_rule_cannot_use_does_not_take_effect() {
     eventually("policy 4", Duration::from_secs(30), || (in_force() == "mule-policy@4").then_some(()));
 }
 
+/// A restart beside a document that no rule can use, or that cannot be read at all, goes on with the last one that worked.
+#[test]
+fn a_restart_keeps_the_last_policy_that_worked() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = transfers_graph(BINARY, folder.path());
+    pack(BINARY, &mule_risk(1), &folder.path().join("repository"), "mule-risk", 1);
+    let policies = folder.path().join("repository/_policies");
+    std::fs::create_dir_all(&policies).unwrap();
+    std::fs::write(policies.join("mule-policy.toml"), "version = 7\n[values]\nreview = 400\ndecline = 700\n").unwrap();
+    let start = || {
+        let server = Setup::new(BINARY, folder.path()).graph("transfers", &graph).start();
+        server.wait_ready();
+        server
+    };
+    let in_force = |server: &Server| server.client().post("/v1/score", &json!({ "user_id": 7 })).json["policy"].clone();
+    assert_eq!(in_force(&start()), "mule-policy@7");
+    for broken in ["version = 8\n[values]\nreview = \"banana\"\n", "version = = 9"] {
+        std::fs::write(policies.join("mule-policy.toml"), broken).unwrap();
+        let server = start();
+        assert_eq!(in_force(&server), "mule-policy@7", "beside {broken:?}");
+        let page = server.admin().get("/admin/releases").json;
+        assert_eq!(page["policies"]["mule-policy"], 7, "{page}");
+        assert!(page["refused_documents"]["policies/mule-policy"].is_string(), "{page}");
+    }
+    // No document at all is a wish too: the release's own values.
+    std::fs::remove_file(policies.join("mule-policy.toml")).unwrap();
+    assert_eq!(in_force(&start()), "mule-policy@0");
+}
+
 #[test]
 fn a_route_to_what_is_not_there_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -35,7 +35,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     let mut stage = Stage::set(args.data, args.port)?;
     let server = step("Serve: verify, compile plugins, check golden examples, warm up", || stage.serve(&args.backend))?;
-    step("Accuracy through HTTP, on the later part of the data", || accuracy::check(&stage, &server))?;
+    step("Accuracy through HTTP, on the part of the data that training did not see", || {
+        accuracy::check(&stage, &server)
+    })?;
     step("Requests", || talk::show(&stage, &server))?;
     if args.data == Example::Transfers {
         step("Swap: version 2 into the repository while requests run", || swap::run(&stage, &server))?;

@@ -202,7 +202,9 @@ impl Stage {
         let started = Instant::now();
         while !server.ready() {
             if let Some(status) = server.child.try_wait()? {
-                bail!("the server ended ({status}); its log is {}", server.log.display());
+                let log = std::fs::read_to_string(&server.log).unwrap_or_default();
+                let last = log.lines().last().unwrap_or("(empty)");
+                bail!("the server ended ({status}): {last}\nits log is {}", server.log.display());
             }
             if started.elapsed() > Duration::from_secs(60) {
                 bail!("the server is not ready after a minute; its log is {}", server.log.display());

@@ -344,7 +344,8 @@ impl<T: Target> Actor<T> {
             tracing::info!(%endpoint, "no route any more: the latest version of the only model answers");
         }
         let (routes, policies) = (publication.routes.clone(), publication.policies.clone());
-        self.target.publish(Table { models, routes, policies });
+        let refused = self.documents.as_ref().map(|documents| documents.refused.clone()).unwrap_or_default();
+        self.target.publish(Table { models, routes, policies, refused });
         self.counters.count_swap();
         self.generation += 1;
         self.actual.apply(&Step::Publish(publication));

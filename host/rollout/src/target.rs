@@ -32,4 +32,6 @@ pub struct Table<L> {
     pub routes: BTreeMap<String, RouteDoc>,
     /// Policies by name.
     pub policies: BTreeMap<String, Arc<PolicyDoc>>,
+    /// Documents that are there and could not be used, by name, and why.
+    pub refused: BTreeMap<String, String>,
 }

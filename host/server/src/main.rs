@@ -3,6 +3,7 @@
 mod commands;
 mod config;
 mod offline;
+mod policies;
 mod retired;
 mod service;
 mod target;

@@ -9,6 +9,8 @@ use sagehost_rollout::Status;
 use sagehost_types::Fault;
 use tokio::sync::watch;
 
+use crate::policies::Policies;
+
 /// Inference over whatever is live.
 pub(crate) struct Service {
     /// The one place where requests and rollouts meet.
@@ -46,12 +48,23 @@ fn model_health(live: &Live) -> ModelHealth {
     }
 }
 
-/// The rollout's state, as it last said.
-pub(crate) struct RolloutPages(pub(crate) watch::Receiver<Arc<Status>>);
+/// The rollout's state, as it last said, with the policies that really decide.
+pub(crate) struct RolloutPages {
+    pub(crate) status: watch::Receiver<Arc<Status>>,
+    pub(crate) table: Arc<LiveTable>,
+    pub(crate) policies: Arc<Policies>,
+}
 
 impl Admin for RolloutPages {
     fn releases(&self) -> serde_json::Value {
+        let mut status = Status::clone(&self.status.borrow());
+        // The rollout knows which documents can be read; whether a rule can use one is known here.
+        status.refused_documents.extend(self.policies.refused());
+        let table = self.table.load();
+        let live = table.models.values().flat_map(std::collections::BTreeMap::values);
+        let in_force = live.map(|live| &live.policy).filter(|policy| !policy.name.is_empty());
+        status.policies = in_force.map(|policy| (policy.name.clone(), policy.version)).collect();
         // A status is plain data: it always has a JSON form.
-        serde_json::to_value(&**self.0.borrow()).unwrap_or_default()
+        serde_json::to_value(status).unwrap_or_default()
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sagehost_pipeline::api::Endpoint;
-use sagehost_pipeline::{Live, LiveTable, LoadedRelease, Route, Runtime, Table, settings};
-use sagehost_plugin::Policy;
+use sagehost_pipeline::{Live, LiveTable, LoadedRelease, Route, Runtime, Table};
 use sagehost_release::ReleaseFolder;
-use sagehost_rollout::{PolicyDoc, RouteDoc, Target, VersionChoice};
+use sagehost_rollout::{RouteDoc, Target, VersionChoice};
 use sagehost_telemetry::{Label, LiveRelease};
 
+use crate::policies::{Policies, Wanted};
 use crate::retired::Retired;
 
 /// See the module.
@@ -17,15 +17,16 @@ pub(crate) struct ServerTarget {
     runtime: Runtime,
     table: Arc<LiveTable>,
     retired: Retired,
+    policies: Arc<Policies>,
 }
 
 impl ServerTarget {
-    /// Loads releases with `runtime` and publishes them in `table`.
+    /// Loads releases with `runtime` and publishes them in `table`, with their policies.
     ///
     /// # Errors
     /// Where the system has no thread.
-    pub(crate) fn new(runtime: Runtime, table: Arc<LiveTable>) -> anyhow::Result<Self> {
-        Ok(Self { runtime, table, retired: Retired::start()? })
+    pub(crate) fn new(runtime: Runtime, table: Arc<LiveTable>, policies: Arc<Policies>) -> anyhow::Result<Self> {
+        Ok(Self { runtime, table, retired: Retired::start()?, policies })
     }
 }
 
@@ -39,7 +40,8 @@ impl Target for ServerTarget {
 
     fn publish(&self, table: sagehost_rollout::Table<LoadedRelease>) {
         let before = self.table.load();
-        let policies = Policies { docs: &table.policies, before: &before };
+        let wanted = Wanted { docs: &table.policies, refused: &table.refused, before: &before };
+        self.policies.begin();
         let mut models = BTreeMap::new();
         for (model, versions) in table.models {
             let mut live = BTreeMap::new();
@@ -48,7 +50,8 @@ impl Target for ServerTarget {
                 if known.is_none_or(|known| known.release.id() != release.id()) {
                     self.runtime.metrics.release_swapped(Label::from(&release.id().model));
                 }
-                let policy = policies.of(&model, &release);
+                // Rules are asked: no I/O waits for this thread meanwhile.
+                let policy = tokio::task::block_in_place(|| self.policies.of(&release, &wanted));
                 live.insert(version, Arc::new(Live { release, policy }));
             }
             models.insert(model, live);
@@ -69,42 +72,6 @@ impl Target for ServerTarget {
                 self.retired.take(Arc::clone(&live.release));
             }
         }
-    }
-}
-
-/// Which policy each release gets.
-struct Policies<'a> {
-    docs: &'a BTreeMap<String, Arc<PolicyDoc>>,
-    before: &'a Table,
-}
-
-impl Policies<'_> {
-    /// The document that the release names where it is rolled out, else the release's own values. A document that the rule
-    /// cannot use does not take effect: what was in force before stays.
-    fn of(&self, model: &str, release: &LoadedRelease) -> Arc<Policy> {
-        let Some(doc) = release.policy_name().and_then(|name| self.docs.get(name)) else {
-            return Arc::clone(release.default_policy());
-        };
-        let versions = self.before.models.get(model);
-        let in_force = |policy: &&Arc<Policy>| policy.name == doc.name;
-        let same = versions.and_then(|versions| versions.get(&release.id().version));
-        let same = same.filter(|live| live.release.id() == release.id()).map(|live| &live.policy);
-        let wanted =
-            settings(&doc.values).map(|values| Policy { name: doc.name.clone(), version: doc.version, values });
-        let tried = wanted.and_then(|policy| match same {
-            Some(known) if **known == policy => Ok(Arc::clone(known)),
-            // The rule is asked: a moment's work, and no I/O waits for this thread meanwhile.
-            _ => tokio::task::block_in_place(|| release.try_policy(&policy)).map(|()| Arc::new(policy)),
-        });
-        tried.unwrap_or_else(|reason| {
-            let latest = versions.and_then(|versions| versions.last_key_value()).map(|(_, live)| &live.policy);
-            let kept = same.or(latest).filter(in_force).unwrap_or(release.default_policy());
-            tracing::error!(
-                policy = %doc.name, version = doc.version, release = %release.id(), kept = kept.version, %reason,
-                "the policy does not take effect"
-            );
-            Arc::clone(kept)
-        })
     }
 }
 

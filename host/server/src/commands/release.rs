@@ -77,6 +77,9 @@ pub(crate) fn run(command: &Release) -> anyhow::Result<()> {
                 let packed = trial.path().join(model).join(version.to_string());
                 offline::check(&packed, model, *version, graph.as_deref())?;
             }
+            if graph.is_none() {
+                println!("note: its golden examples were not run; --graph FOLDER runs them before packing");
+            }
             let place = repository.join(model).join(version.to_string());
             let Packed { id, fresh } = pack(source, repository, model, *version, plugins, salt.clone())?;
             if fresh {

@@ -18,6 +18,7 @@ use sagehost_telemetry::{LogFormat, Metrics, Readings, init_logs};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{BackendChoice, Config, documentation};
+use crate::policies::Policies;
 use crate::service::{RolloutPages, Service};
 use crate::target::ServerTarget;
 
@@ -86,6 +87,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     };
     tracing::info!(engine = runtime.backend.numerics_id(), threads = config.threads, "the engine is ready");
 
+    let policies = Arc::new(Policies::open(config.state.with_extension("policies.toml")));
     let counters = Arc::new(Counters::default());
     let (counted, plugins) = (Arc::clone(&counters), Arc::clone(&runtime.plugins));
     metrics.read_from(move || Readings {
@@ -93,7 +95,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         rejections: counted.rejected(),
         source_errors: counted.source_errors(),
     });
-    let target = Arc::new(ServerTarget::new(runtime, Arc::clone(&table))?);
+    let target = Arc::new(ServerTarget::new(runtime, Arc::clone(&table), Arc::clone(&policies))?);
     let rollout = sagehost_rollout::start(rollout_options(&config), target, counters)?;
 
     let settings = Settings {
@@ -107,7 +109,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         body_timeout: config.body_timeout,
         unready_for: config.unready,
     };
-    let pages = Arc::new(RolloutPages(rollout.status()));
+    let pages = Arc::new(RolloutPages { status: rollout.status(), table: Arc::clone(&table), policies });
     let gateway = Gateway::bind(settings, Arc::new(Service { table }), pages, metrics).await?;
     tracing::info!(inference = %gateway.public_addr(), management = %gateway.management_addr(), "listening");
     let drained = gateway.serve(told_to_stop()).await;
