@@ -36,7 +36,7 @@ fn the_other_manuals_work() {
     }
 }
 
-/// Commands that are shown in passing are not run, as they have placeholders; but clap must take them.
+/// Commands that are shown in passing are not run, as they name files that nobody has; but clap must take them.
 #[test]
 fn every_command_line_is_one_that_the_binary_takes() {
     let empty = tempfile::tempdir().unwrap();

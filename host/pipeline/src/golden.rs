@@ -7,13 +7,13 @@ use sagehost_graph::{GraphSchema, KeyType, MemoryEdge, MemoryGraph, MemoryNode};
 use sagehost_plugin::api::Policy;
 use sagehost_release::LoadedFiles;
 use sagehost_release::golden::{Example, GoldenGraph};
-use sagehost_types::{Code, Key};
+use sagehost_types::Key;
 
-use crate::api::{Endpoint, Features};
+use crate::api::Features;
 use crate::columns::Columns;
 use crate::core::{Core, Shared};
-use crate::decide;
-use crate::job::{Job, JobSeed, OwnEdge, OwnGraph, SeedNode};
+use crate::job::OwnEdge;
+use crate::rehearsal::{Rehearsal, Rehearsed, of_request};
 use crate::release::bind;
 
 /// Longest time for one example: they are small.
@@ -44,26 +44,15 @@ pub(crate) fn check(
 fn run(core: &Core, columns: &Columns, policy: &Policy, example: &Example) -> Result<(), String> {
     let graph = &core.binding.graph;
     let node = graph.find(&example.node).ok_or("the subgraph does not have this node")?;
-    let deadline = Instant::now() + EXAMPLE_LIMIT;
-    let as_of_ms = example.as_of_ms.unwrap_or_else(|| graph.latest_ms());
-    let known = core.binding.row(node).map_err(|f| f.to_string())?;
-    let features = Features::Named(example.features.clone());
-    let raw = columns.settle(&features, Some(&known), "/features").map_err(|f| f.to_string())?;
-    let request = decide::request(columns, &example.node, &[], &raw);
-    let context = decide::context("golden", as_of_ms);
-    let prepared = decide::prepare(&core.shared, &context, &request, &raw, deadline).map_err(|f| f.to_string())?;
-    let row = decide::seed_row(&core.shared, columns, &raw, &prepared, &example.node).map_err(|f| f.to_string())?;
-    let job = Job {
-        seeds: vec![JobSeed { node: SeedNode::Known(node), row }],
-        as_of_ms,
-        own: OwnGraph::default(),
-        endpoint: Endpoint::Predict,
-        evidence: true,
+    let rehearsal = Rehearsal {
+        request_id: "golden",
+        node,
+        features: &Features::Named(example.features.clone()),
+        as_of_ms: example.as_of_ms.unwrap_or_else(|| graph.latest_ms()),
         full_neighbourhood: example.full_neighbourhood,
-        deadline,
+        deadline: Instant::now() + EXAMPLE_LIMIT,
     };
-    let result = core.execute(&[job]).pop().ok_or("the model gave no row")?.map_err(|f| f.to_string())?;
-    let outcome = result.seeds.into_iter().next().ok_or("the model gave no row")?;
+    let Rehearsed { outcome, decided } = rehearsal.run(core, columns, policy).map_err(|f| f.to_string())?;
     if outcome.logits.len() != example.logits.len() {
         return Err(format!("{} logits, expected {}", outcome.logits.len(), example.logits.len()));
     }
@@ -73,19 +62,14 @@ fn run(core: &Core, columns: &Columns, policy: &Policy, example: &Example) -> Re
             return Err(format!("logit {index} is {got}, expected {want} ± {}", example.tolerance));
         }
     }
-    if core.shared.plugins.post.is_none() {
-        return Ok(());
-    }
     // Asked even where no decision is expected: a rule that fails on everything must not go live.
-    let asked = (&request, prepared.as_slice());
-    let decided = decide::decide(&core.shared, &context, asked, &outcome, policy, deadline);
     match (decided, &example.decision) {
-        (Ok(got), Some(want)) if got.decision != *want => {
+        (Some(Ok(got)), Some(want)) if got.decision != *want => {
             Err(format!("the decision is `{}`, expected `{want}`", got.decision))
         }
-        (Err(fault), None) if matches!(fault.code, Code::MissingField | Code::InvalidField) => Ok(()),
-        (Err(fault), _) => Err(fault.to_string()),
-        (Ok(_), _) => Ok(()),
+        (Some(Err(fault)), None) if of_request(&fault) => Ok(()),
+        (Some(Err(fault)), _) => Err(fault.to_string()),
+        (Some(Ok(_)) | None, _) => Ok(()),
     }
 }
 

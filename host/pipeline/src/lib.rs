@@ -14,6 +14,7 @@ mod live;
 mod plan;
 mod plugins;
 mod ready;
+mod rehearsal;
 mod release;
 mod rows;
 mod sampler;

@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use sagehost_plugin::api::Policy;
-use sagehost_types::{Code, Fault, Node};
+use sagehost_types::{Fault, Node};
 
 use crate::api::{Endpoint, Features};
 use crate::columns::Columns;
 use crate::core::Core;
-use crate::decide;
 use crate::job::{Job, JobSeed, OwnGraph, SeedNode};
+use crate::rehearsal::{Rehearsal, of_request};
 
 /// Generous: a cold start may read every page from disk.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -22,8 +22,7 @@ const DECIDE_TRIES: u64 = 32;
 /// # Errors
 /// The first fault that is the release's and not the node's.
 pub(crate) fn run(core: &Core, columns: &Columns, policy: &Policy, max_batch: usize) -> Result<(), String> {
-    let all: Vec<Job> =
-        (0..core.binding.graph.num_nodes().min(max_batch as u64)).map(|node| job(core, node, false)).collect();
+    let all: Vec<Job> = (0..core.binding.graph.num_nodes().min(max_batch as u64)).map(|node| job(core, node)).collect();
     let results = |batch: &[Job]| if batch.is_empty() { Vec::new() } else { core.execute(batch) };
     results(all.get(..1).unwrap_or_default());
     // A node may lack a value that the schema refuses; where every node is refused it is the release that cannot serve.
@@ -61,33 +60,26 @@ pub(crate) fn decide(core: &Core, columns: &Columns, policy: &Policy) -> Result<
     Ok(())
 }
 
-/// Whether a fault is of one request's values, so that others may do better.
-fn of_request(fault: &Fault) -> bool {
-    matches!(fault.code, Code::MissingField | Code::InvalidField)
-}
-
-fn job(core: &Core, node: Node, evidence: bool) -> Job {
+fn job(core: &Core, node: Node) -> Job {
     Job {
         seeds: vec![JobSeed { node: SeedNode::Known(node), row: None }],
         as_of_ms: core.binding.graph.latest_ms(),
         own: OwnGraph::default(),
         endpoint: Endpoint::Predict,
-        evidence,
+        evidence: false,
         full_neighbourhood: false,
         deadline: Instant::now() + LIMIT,
     }
 }
 
 fn decide_on(core: &Core, columns: &Columns, policy: &Policy, node: Node) -> Result<(), Fault> {
-    let lost = || Fault::new(Code::Internal, "the model gave no row");
-    let deadline = Instant::now() + LIMIT;
-    let graph = &core.binding.graph;
-    let key = graph.key(node).map_err(|e| crate::binding::graph_fault(&e))?;
-    let raw = columns.settle(&Features::Absent, Some(&core.binding.row(node)?), "/features")?;
-    let request = decide::request(columns, &key, &[], &raw);
-    let context = decide::context("warm-up", graph.latest_ms());
-    let prepared = decide::prepare(&core.shared, &context, &request, &raw, deadline)?;
-    let result = core.execute(&[job(core, node, true)]).pop().ok_or_else(lost)??;
-    let outcome = result.seeds.first().ok_or_else(lost)?;
-    decide::decide(&core.shared, &context, (&request, &prepared), outcome, policy, deadline).map(drop)
+    let rehearsal = Rehearsal {
+        request_id: "warm-up",
+        node,
+        features: &Features::Absent,
+        as_of_ms: core.binding.graph.latest_ms(),
+        full_neighbourhood: false,
+        deadline: Instant::now() + LIMIT,
+    };
+    rehearsal.run(core, columns, policy)?.decided.map_or(Ok(()), |decided| decided.map(drop))
 }
